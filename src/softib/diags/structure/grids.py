@@ -47,8 +47,13 @@ def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return pair[0], pair[1]
 
 
+def _slack(wanted: float) -> float:
+    """Return how many of ``wanted`` links may differ: few, and of few links at most a quarter."""
+    return min(max(FEW_LINKS, (1 - MOST) * wanted), wanted // 4)
+
+
 def _about(count: int, wanted: float) -> bool:
-    return abs(count - wanted) <= max(FEW_LINKS, (1 - MOST) * wanted)
+    return abs(count - wanted) <= _slack(wanted)
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
@@ -69,7 +74,7 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     x, y = made.numbers[labels.row_of[a[inside]]], made.numbers[labels.row_of[b[inside]]]
     apart = x != y
     along = apart.sum(axis=1) == 1
-    if len(a) - int(along.sum()) > max(FEW_LINKS, (1 - MOST) * len(a)) or not along.any():
+    if len(a) - int(along.sum()) > _slack(len(a)) or not along.any():
         return None
     n, forms = len(made.nodes), []
     for k, size in enumerate(made.span.tolist()):
