@@ -10,6 +10,9 @@ import pytest
 pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
+from softib.tenants.accounts import Account
+from tests.tenants.asking import PASSWORD, basic
+
 LIST = "/ufmRest/resources/pkeys?guids_data=true&qos_conf=true"
 A, B = "0002c903000e0b72", "0002c903000e0b73"
 
@@ -40,6 +43,47 @@ def test_a_backup_is_restored_while_the_service_runs(ask):
     }
     assert ask("POST", f"/tenants/v1/revisions/{revision}/undo")[0] == 200
     assert ask("GET", LIST)[1] == changed[0]
+
+
+def test_a_restore_takes_nothing_from_another_tenant(ask, service):
+    """A port or a P_Key that changed its tenant since the backup stays where it is."""
+    who = {}
+    for name in ("red", "blue"):
+        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 9})[0] == 200
+        service.accounts.put(Account(name, "tenant", name), PASSWORD)
+        who[name] = basic(name, PASSWORD)
+    pkeys = "/ufmRest/resources/pkeys"
+    for key, guids, name in (("0x5", [A, B], "red"), ("0x6", [A], "red"), ("0x7", [], "blue")):
+        assert ask("PUT", pkeys, {"pkey": key, "guids": guids, "membership": "full"}, who[name])[0] == 200
+    file = ask("POST", "/tenants/v1/backup")[1]["file"]
+    assert ask("PUT", pkeys, {"pkey": "0x5", "guids": [A], "membership": "full"}, who["red"])[0] == 200
+    assert ask("PUT", pkeys, {"pkey": "0x7", "guids": [B], "membership": "full"}, who["blue"])[0] == 200
+    now = ask("GET", LIST)[1]
+    status, answer = ask("POST", "/tenants/v1/restore", {"file": file})
+    assert status == 409 and "in 0x7 of tenant blue now" in str(answer), answer
+    assert ask("GET", LIST)[1] == now
+    assert ask("PUT", pkeys, {"pkey": "0x7", "guids": [], "membership": "full"}, who["blue"])[0] == 200
+    assert ask("DELETE", f"{pkeys}/0x6", None, who["red"])[0] == 200
+    assert ask("PUT", pkeys, {"pkey": "0x6", "guids": [B], "membership": "full"}, who["blue"])[0] == 200
+    status, answer = ask("POST", "/tenants/v1/restore", {"file": file})
+    assert status == 409 and "tenant blue" in str(answer), answer
+    assert ask("DELETE", f"{pkeys}/0x6", None, who["blue"])[0] == 200
+    assert ask("POST", "/tenants/v1/restore", {"file": file})[0] == 200
+
+
+def test_a_name_that_another_tenant_gets_shows_no_earlier_jobs(ask, service):
+    for name in ("first", "second"):
+        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 9})[0] == 200
+    service.accounts.put(Account("one", "tenant", "first"), PASSWORD)
+    one = basic("one", PASSWORD)
+    body = {"pkey": "0x9", "guids": [A], "membership": "full"}
+    assert ask("PUT", "/ufmRest/resources/pkeys", body, one)[0] == 200
+    assert len(ask("GET", "/ufmRest/jobs", None, one)[1]) == 1
+    service.accounts.put(Account("one", "tenant", "second"), PASSWORD)
+    assert ask("GET", "/ufmRest/jobs", None, one)[1] == []
+    assert ask("DELETE", "/tenants/v1/accounts/one")[0] == 200
+    service.accounts.put(Account("one", "tenant", "second"), PASSWORD)
+    assert ask("GET", "/ufmRest/jobs", None, one)[1] == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", None])

@@ -73,6 +73,9 @@ class Accounts:
         with self._lock, self.store.transaction():
             if account.tenant and not self.store.db.execute(TENANT, (account.tenant,)).fetchall():
                 raise NotThere(f"there is no tenant {account.tenant[:64]!r}; make it first")
+            before = self.store.db.execute("SELECT tenant FROM account WHERE name = ?", (name,)).fetchone()
+            if before is not None and before[0] != account.tenant:
+                self._leave(name)
             self.store.db.execute(
                 "INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?)",
                 (account.name, account.role, account.tenant, secret),
@@ -80,14 +83,19 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens. The IDs of its requests then belong to none: another may get the name.
+        """Remove an account and its tokens. Its changes keep the name with ``:former``: another may get the name.
         Raises :class:`NotThere`."""
         with self._lock, self.store.transaction():
             if not self.store.db.execute("DELETE FROM account WHERE name = ?", (name,)).rowcount:
                 raise NotThere(f"there is no account {name[:64]!r}")
             self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))
-            self.store.db.execute("UPDATE revision SET owner = NULL WHERE actor = ? AND owner NOT NULL", (name,))
+            self._leave(name)
             self._right.clear()
+
+    def _leave(self, name: str) -> None:
+        """Keep the name's changes and request IDs from the next account with this name; no name has a colon."""
+        former = f"{name}:former"
+        self.store.db.execute("UPDATE revision SET owner = NULL, actor = ? WHERE actor = ?", (former, name))
 
     def by_password(self, name: str, password: str) -> Account | None:
         """Return the account, if the password is right."""

@@ -196,7 +196,13 @@ def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:
-    """Give tenants and partitions the contents of ``target``. P_Keys that end are in quarantine."""
+    """Give tenants and partitions the contents of ``target``. P_Keys that end are in quarantine. A P_Key or a port that
+    another tenant has now is :class:`Refused`."""
+    for pkey, partition in sorted(target.partitions.items()):
+        now = draft.partition(pkey)
+        if now is not None and now.tenant and now.tenant != partition.tenant:
+            raise Refused(f"{pkey_text(pkey)} belongs to tenant {now.tenant} now; delete it there first")
+        _check_owners(draft, partition, sorted(partition.members.keys() - (now.members.keys() if now else set())))
     for name in draft.names() - target.tenants.keys():
         draft.tenants[name] = None
     for name, tenant in target.tenants.items():
