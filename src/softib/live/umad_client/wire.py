@@ -98,7 +98,8 @@ class Master:
     priority: int
 
     def __str__(self) -> str:
-        return f"LID {self.lid}, PortGUID {self.guid:#018x}, priority {self.priority}"
+        lid = f"LID {self.lid}, " if self.lid else ""
+        return f"{lid}PortGUID {self.guid:#018x}, priority {self.priority}"
 
 
 def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: int = 0) -> MadBatch:

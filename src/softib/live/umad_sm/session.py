@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from softib.errors import InputError, MadTimeout
-from softib.iba.smp import SMInfo
+from softib.iba.smp import PortInfo, SMInfo
 from softib.jit import small_work_in_python
 from softib.live.internal_sm.guid2lid import read_keys, restore
 from softib.live.umad_client.abi import ASKS, MANAGES
@@ -25,6 +23,7 @@ from softib.sm.config import SmConfig
 from softib.sm.dry_run import AttributeChange, DryRun
 from softib.sm.ha.election import SmState
 from softib.sm.managers.mkeys import MKeys
+from softib.sm.subnet_manager import SubnetManager
 
 __all__ = ["DryWire", "Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
 
@@ -170,7 +169,7 @@ class Until:
         if not sm.settled or not sm.sweeps:
             return False
         if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over):
-            _refuse(self.device, _first(list(sm.election.others.values())))
+            _refuse(self.device, _winner(sm))
             return False
         if not self.plan.once:
             return False
@@ -186,9 +185,12 @@ class Until:
         return False
 
 
-def _first(others: list[np.ndarray]) -> Master:
-    for info in others[:1]:
-        return Master(0, int(SMInfo.guid.get(info)), int(SMInfo.priority.get(info)))
+def _winner(sm: SubnetManager) -> Master:
+    """Return the master that this manager yielded to, else the first manager that answered; LID 0 if it is unknown."""
+    for port in [*sm.election.masters(), *sm.election.others][:1]:
+        info = sm.election.others[port]
+        lid = int(PortInfo.lid.get(sm.database.port_info[port]))
+        return Master(lid, int(SMInfo.guid.get(info)), int(SMInfo.priority.get(info)))
     return Master(0, 0, 0)
 
 
