@@ -119,6 +119,13 @@ int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey)
     return index > 1 ? -EINVAL : 0;
 }
 
+bool sv_port_has_pkey(const struct sv_shared_fabric *fabric, uint32_t port, unsigned pkey)
+{
+    (void)fabric;
+    (void)port;
+    return sv_pkeys_match(0xFFFF, pkey) || sv_pkeys_match(0x8001, pkey);
+}
+
 uint32_t sv_port_row(const struct sv_device *device, unsigned portnum)
 {
     return portnum == 1 ? device->node : SV_NO_PORT;
