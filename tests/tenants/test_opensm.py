@@ -21,7 +21,11 @@ def test_opensm_programs_partitions_and_its_end_is_named(stock):
     opensm = stock("opensm")
     fabric = Applications(FABRIC, "--sm", "external")
     folder, conf, pid = fabric.folder / "tenants", fabric.folder / "partitions.conf", fabric.folder / "opensm.pid"
-    conf.write_text("Default=0x7fff, ipoib : ALL=full ;\n")
+    written = (
+        "Default=0x7fff, ipoib : ALL=full ;\n"
+        "storage=0x11, ipoib, mtu=5, sl=2 : ALL_SWITCHES=full ;\nfuture=0x15, sl=3 : 0x0250f1b0000fff01=full ;\nempty=0x16 : ;\n"
+    )
+    conf.write_text(written)
     manager = fabric.begin(
         "host-0001", "sh", "-c", f"echo $$ > {pid}; exec {opensm} -P {conf} -f {fabric.folder}/osm.log"
     )
@@ -36,6 +40,16 @@ def test_opensm_programs_partitions_and_its_end_is_named(stock):
         )
         served = Served(words, fabric.env, folder)
         try:
+            pkeys = "/ufmRest/resources/pkeys?guids_data=true&qos_conf=true"
+            answer = served.until(pkeys, lambda listed: "0x16" in listed)
+            assert {k: answer[k]["partition"] for k in ("0x11", "0x15", "0x16")} == {
+                "0x11": "storage",
+                "0x15": "future",
+                "0x16": "empty",
+            }
+            assert [g["guid"] for g in answer["0x15"]["guids"]] == ["0250f1b0000fff01"]
+            assert (answer["0x11"]["qos_conf"]["mtu_limit"], answer["0x15"]["qos_conf"]["service_level"]) == (4, 3)
+            assert conf.with_name("partitions.conf.before-softib").read_text() == written
             body = {"hosts_names": "host-0003,host-0008", "pkey": "0x0012", "ip_over_ib": True, "index0": False}
             assert served.ask("POST", "/ufmRest/resources/pkeys/hosts", body) == (200, {})
             assert served.programmed()["state"] == "programmed"

@@ -3,18 +3,19 @@ OpenSM. Each reads a partitions.conf on request."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 import subprocess
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from softib.errors import PeerError
+from softib.errors import InputError, PeerError
 from softib.foreign_text import shown
 from softib.live.control import ask
 from softib.live.instances import Instance
 from softib.tenants.model import DEFAULT_BASE, Partition
-from softib.tenants.partitions_file import conf_of, line_of, to_conf
+from softib.tenants.partitions_file import HEAD, conf_of, from_conf, line_of, to_conf
 from softib.tenants.state import State
 from softib.whole_files import write_text
 
@@ -25,6 +26,9 @@ COMMAND_S = 30.0
 PASSIVE = ("STANDBY", "NOT_ACTIVE")
 """States of a manager (IBA 14.4.1) while another one is the master."""
 FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
+BEFORE = ".before-softib"
+"""Suffix of the copy of another manager's file as it was before the service wrote it."""
+LOG = logging.getLogger("softib.tenants")
 
 
 class Manager(Protocol):
@@ -49,6 +53,9 @@ class Manager(Protocol):
 
     def keep(self, state: State) -> None:
         """Bring the manager's file up to date."""
+
+    def stated(self) -> list[Partition]:
+        """Return the partitions of the manager's file before the service writes it."""
 
 
 class InternalManager:
@@ -105,6 +112,10 @@ class InternalManager:
         except OSError as error:
             raise PeerError(f"{self.changed_file}: cannot write: {error.strerror or error}") from None
 
+    def stated(self) -> list[Partition]:
+        """Return none: the file is the service's own."""
+        return []
+
     def keep(self, state: State) -> None:
         """``softib sm reload`` reads the file."""
         self._write(state, self._lines)
@@ -145,6 +156,24 @@ class FileManager:
         if self._master is None:
             self._master = master
         return master == self._master
+
+    def stated(self) -> list[Partition]:
+        """Return the partitions of the file, and keep it beside under :data:`BEFORE`: the log names what the service
+        cannot hold. A file that cannot be read has none."""
+        try:
+            text = self.file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return []
+        if not text.strip() or text.startswith(HEAD):
+            return []
+        write_text(self.file.with_name(self.file.name + BEFORE), text)
+        try:
+            partitions, notes = from_conf(text, str(self.file))
+        except InputError as error:
+            partitions, notes = [], [f"{error}; its partitions are taken from the ports' tables alone"]
+        for note in notes:
+            LOG.warning("%s", note)
+        return partitions
 
     def keep(self, state: State) -> None:
         """The file is always complete."""

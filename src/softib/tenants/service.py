@@ -249,17 +249,25 @@ class TenantService:
         self.writer.mark(Mark(revisions, state, self.clock(), detail))
 
     def _adopt(self) -> bool:
-        """A service that begins on a subnet with partitions adopts them."""
+        """Take over the partitions of a subnet on the first start: those in ports' tables, with names,
+        options and absent members from the manager's file."""
         if self.store.revisions(1):
             return False
-        partitions = partitions_of(self.view.tables, self.view.manager)
+        assert self.programmer is not None
+        held = {p.pkey: p for p in partitions_of(self.view.tables, self.view.manager)}
+        for stated in self.programmer.manager.stated():
+            members = held[stated.pkey].members if stated.pkey in held else {}
+            held[stated.pkey] = stated.with_members(
+                {**stated.members, **(members if stated.pkey != DEFAULT_BASE else {})}
+            )
+        partitions = [held[pkey] for pkey in (DEFAULT_BASE, *sorted(held.keys() - {DEFAULT_BASE}))]
         if partitions == [self.state.partitions[DEFAULT_BASE]]:
             return False
 
         def change(draft: Draft) -> str:
             for partition in partitions:
                 draft.put(partition)
-            return f"{len(partitions)} partitions that ports held"
+            return f"{len(partitions)} partitions of the subnet"
 
         self.change(change, "softib", "adopt")
         return True
