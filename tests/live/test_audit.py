@@ -161,7 +161,11 @@ def test_a_rehearsal_gets_through_where_the_specification_lets_it(softib, tmp_pa
 def test_a_running_fabric_has_a_twin_too(softib):  # noqa: F811
     """As docs/audit.md says; the twin is of the cables that the fabric has now."""
     softib("up", str(softib.folder / "two.yaml"), "--name", "original", "--detach")
-    assert {a["attack"] for a in audited(softib, "original", "--rehearse")["attempts"]} >= OPEN
+    twin = audited(softib, "original", "--rehearse")
+    assert {a["attack"] for a in twin["attempts"]} >= OPEN
+    assert any(
+        "default options and partitions, whatever the manager of original has" in line for line in twin["unjudged"]
+    )
     softib("down", "original")
     assert not softib.status()
 

@@ -137,11 +137,27 @@ def audit(
         raise InputError("--managers is compared with running managers; add a fabric")
     findings += _of_files(options, partitions)
     unjudged = list(evidence.unread)
+    if rehearse:
+        unjudged += _unlike_running(source, options, partitions)
     if source and managers is None:
         unjudged += ["the allowed subnet managers are unknown (use --managers FILE)"] * (len(evidence.managers) > 1)
     seen = [f"{m.where}: {m.state}, priority {m.priority}" for m in evidence.managers]
     findings.sort(key=lambda f: -f.severity)
     return Audit(AuditResult(source, len(evidence.ports), seen, findings, unjudged, attempts))
+
+
+def _unlike_running(
+    source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
+) -> list[str]:
+    """Return what the twin of a running fabric has by default, where the running manager may have something else."""
+    from softib.monitor.opening import is_live
+
+    missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]
+    if not missing or not is_live(source):
+        return []
+    what = " and ".join({"sm-config": "options", "partitions": "partitions"}[name] for name in missing)
+    use = " ".join(f"--{name} FILE" for name in missing)
+    return [f"the twin's manager has default {what}, whatever the manager of {source} has (use {use})"]
 
 
 def _rehearse(
