@@ -20,7 +20,7 @@ from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.cables import apply_cables
 from softib.iba.catalogue import CABLES
-from softib.plan.designs import Candidate, Demand, candidates, first_candidate
+from softib.plan.designs import Candidate, Demand, candidates
 from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
@@ -93,7 +93,7 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
 
     Raises :class:`~softib.errors.InputError` if no design meets it.
     """
-    shapes, refused = candidates(demand)
+    shapes, refused = _in_order(demand)
     twice: dict[str, Candidate] = {}
     try:
         twice = {_family(c): c for c in candidates(replace(demand, hosts=2 * demand.hosts))[0]}
@@ -103,15 +103,15 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
     for shape in shapes:
         with steps(shape.label):
             accepted.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
-    wanted = demand.oversubscription
-    return sorted(
-        accepted,
-        key=lambda d: (
-            d.candidate.parameters.get("oversubscription", 1) != wanted,
-            sum(d.switches.values()),
-            sum(d.cables.values()),
-        ),
-    ), refused
+    return accepted, refused
+
+
+def _in_order(demand: Demand) -> tuple[list[Candidate], list[str]]:
+    """Return the designs for ``demand``, first those with the requested oversubscription and the
+    fewest switches and cables, and the refused kinds."""
+    shapes, refused = candidates(demand)
+    other = lambda c: c.parameters.get("oversubscription", 1) != demand.oversubscription
+    return sorted(shapes, key=lambda c: (other(c), c.fabric.sizes.switches, c.fabric.sizes.cables)), refused
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
@@ -151,7 +151,7 @@ def _cut_cables(fabric: Fabric) -> None:
 
 def price_of_size(demand: Demand, book: CostBook) -> Price:
     """Return the price of the first design for ``demand``, as :class:`Design` states it."""
-    fabric = first_candidate(demand).fabric
+    fabric = _in_order(demand)[0][0].fabric
     _cut_cables(fabric)
     return price_of(book, fabric, demand.generation, whole=True)
 

@@ -21,7 +21,7 @@ from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import generate
 from softib.plural import counted
 
-__all__ = ["Candidate", "Demand", "candidates", "first_candidate"]
+__all__ = ["Candidate", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
@@ -113,12 +113,6 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
         reason = refused[-1].partition(": ")[2] if refused else f"no switch of {demand.switch_ports} ports holds it"
         raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reason}")
     return designs, refused
-
-
-def first_candidate(demand: Demand) -> Candidate:
-    """Return the first of :func:`candidates`, without building the others."""
-    design = next(_possible(demand, []), None)
-    return candidates(demand)[0][0] if design is None else design
 
 
 def _possible(demand: Demand, refused: list[str]) -> Iterator[Candidate]:

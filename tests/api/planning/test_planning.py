@@ -92,6 +92,16 @@ def test_a_scaling_curve_has_time_efficiency_and_money(tmp_path):
         softib.plan_cost(pod, FLOOR).save(tmp_path / "curve.svg")
 
 
+def test_a_row_of_the_curve_costs_what_the_first_design_costs():
+    """13 hosts of 8 GPUs: the list's first design is a fat tree, which costs less than the rail-optimized fabric itself."""
+    first = softib.plan_design(softib.Demand.of_gpus(104)).rows()[0]
+    step = "training-step:1,layers=2,hidden=1024,tensor=8,batch=104,micro-batch=1"
+    (row,) = softib.plan_cost(
+        softib.generate("rail-optimized", nodes=13, rails=8, radix=64, ufm=False), FLOOR, gpus=104, workload=step
+    ).rows
+    assert (row.price.low, row.price.high) == (first.price.low, first.price.high)
+
+
 def test_ethernet_for_the_same_money():
     """8 hosts on one switch: each item of the book's NDR and 400 Gb/s Ethernet prices by hand."""
     cost = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=8), FLOOR)
