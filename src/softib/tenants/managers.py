@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from softib.errors import InputError, PeerError
 from softib.foreign_text import shown
+from softib.input_files import read_text
 from softib.live.control import ask
 from softib.live.instances import Instance
 from softib.tenants.model import DEFAULT_BASE, Partition
@@ -159,11 +160,10 @@ class FileManager:
 
     def stated(self) -> list[Partition]:
         """Return the partitions of the file, and keep it beside under :data:`BEFORE`: the log names what the service
-        cannot hold. A file that cannot be read has none."""
-        try:
-            text = self.file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+        cannot hold. A file that does not exist has none."""
+        if not self.file.exists():
             return []
+        text = read_text(str(self.file), "partitions.conf")
         if not text.strip() or text.startswith(HEAD):
             return []
         write_text(self.file.with_name(self.file.name + BEFORE), text)
