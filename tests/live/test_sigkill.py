@@ -110,6 +110,7 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
         "verbs",
         "port_locks",
         *KEPT,
+        *(f"{name}.new" for name in KEPT),  # a kill between the write of a whole new file and its rename
     }, left
     command("up", "one.yaml", "--detach")
     assert command.status()[0]["ready"]
