@@ -146,5 +146,6 @@ def pytest_terminal_summary(terminalreporter) -> None:
     )
     for reason, times in sorted(reasons.items()):
         terminalreporter.write_line(f"SKIPPED [{times}] {reason}")
+    failed = MINUTES.above(TOO_MUCH)
     for line in MINUTES.above(1.0) if JUDGED else ():
-        terminalreporter.write_line(f"OVER BUDGET: {line}")
+        terminalreporter.write_line(f"{'FAILED BY ITS BUDGET' if line in failed else 'OVER BUDGET'}: {line}")
