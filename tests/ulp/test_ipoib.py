@@ -198,6 +198,10 @@ def _runtime_of(pid: str) -> str:
             ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),
             "/no/such/folder/x.pcap: there is no folder /no/such/folder",
         ),
+        (
+            ("--net", "--node", "leaf-1", "--", "true"),
+            "leaf-1[0]: a switch has no queue pairs for IP; use a host with --net",
+        ),
         (("--net", "--node", "host-0099", "--", "true"), "no node named 'host-0099'"),
     ),
 )

@@ -80,13 +80,15 @@ def join(instance: Instance, attached: dict[str, Any], connected: bool = False) 
     view = Path(attached["env"]["SOFTIB_VIEW"])
     if attached["ethernet"]:
         raise InputError(f"{attached['place']}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
+    rows = [row_of(address) for address in attached["env"]["SOFTIB_ADDRESSES"].split()]
+    if not rows:
+        raise InputError(f"{attached['place']}: a switch has no queue pairs for IP; use a host with --net")
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"
     with _alone(folder / f"{view.name}.lock"):
         network = _joined(place, attached)
         if network is None:
-            rows = map(row_of, attached["env"]["SOFTIB_ADDRESSES"].split())
             ports = [f"{device},{number},{row}" for (device, number), row in zip(ports_of(view), rows, strict=False)]
             _start(place, ports, attached["env"], connected)
             network = _joined(place, attached)
