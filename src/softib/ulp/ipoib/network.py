@@ -80,16 +80,17 @@ def join(instance: Instance, attached: Attached, connected: bool = False) -> Net
     view = attached.view
     if attached.ethernet:
         raise InputError(f"{attached.place}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
+    rows = [row_of(address) for address in attached.addresses]
+    if not rows:
+        raise InputError(f"{attached.place}: a switch has no queue pairs for IP; use a host with --net")
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"
     with _alone(folder / f"{view.name}.lock"):
         network = _joined(place, attached)
         if network is None:
-            interfaces = interfaces_of(view, attached.addresses)
-            if not interfaces:
-                raise InputError(f"{attached.place} has no P_Key; is a subnet manager running?")
-            _start(place, interfaces, attached.env, connected)
+            ports = [f"{device},{number},{row}" for (device, number), row in zip(ports_of(view), rows, strict=False)]
+            _start(place, ports, attached.env, connected)
             network = _joined(place, attached)
     if network is None:
         raise InputError(f"{attached.place}: {_last_line(place)}")
