@@ -167,11 +167,11 @@ int netns_is_used(void)
 {
     struct stat here, there;
     char path[64];
-    DIR *proc = opendir("/proc");
+    DIR *proc;
     struct dirent *entry;
     int used = 0;
 
-    if (!proc || fstat(namespaces[0], &here) < 0)
+    if (fstat(namespaces[0], &here) < 0 || !(proc = opendir("/proc")))
         return 0;
     while (!used && (entry = readdir(proc))) {
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || strlen(entry->d_name) > 10)

@@ -58,7 +58,8 @@ struct destination {
     struct ibv_ah *ah;
     uint32_t qpn, qkey;
     uint16_t lid;
-    uint8_t sl, gid[16];             /* gid: only of a group; a neighbour needs no GRH */
+    uint8_t sl;
+    _Alignas(union ibv_gid) uint8_t gid[16]; /* only of a group; a neighbour needs no GRH */
 };
 
 struct neighbour {
@@ -113,7 +114,8 @@ struct interface {
     unsigned number, portnum, pkey_index, pkeys; /* pkeys: size of the port's table */
     uint32_t row;                    /* of the port, in the networks of the fabric */
     uint16_t pkey, lid, sm_lid;
-    uint8_t sm_sl, mac[6], gid[16], hardware[HARDWARE_ADDRESS];
+    uint8_t sm_sl, mac[6], hardware[HARDWARE_ADDRESS];
+    _Alignas(union ibv_gid) uint8_t gid[16];
     uint32_t agent, serial;
     struct ibv_context *context;
     struct ibv_pd *pd;
