@@ -114,7 +114,7 @@ def test_stored_code_that_calls_it_by_another_symbol_is_compiled_again(with_fact
 
 
 def test_a_profiler_changes_no_name(package):
-    """Numba clears a flag in the code of a function that it calls while a profiler runs."""
+    """Numba clears a flag in the code of a function that it calls while a profiler runs (up to Python 3.13)."""
     profiled = """
         import cProfile
 
@@ -125,4 +125,4 @@ def test_a_profiler_changes_no_name(package):
         cProfile.run("scale(5)")
         print(identity.identity(scale) == before, bool(scale.python.__code__.co_flags & 1))
         """
-    assert run(package, main=profiled)[-2:] == ["True", "False"]
+    assert run(package, main=profiled)[-2:] == ["True", str(sys.version_info >= (3, 14))]
