@@ -1,5 +1,7 @@
 """Shared kernels: machine code of their own, which the units that call them neither contain nor compile again."""
 
+import sys
+
 import pytest
 
 from .lab import cached, edit, run, write
