@@ -6,24 +6,16 @@ import ast
 import json
 import shutil
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
+from tests.docs.notebooks import NEEDS, NOTEBOOKS, cells
 from tests.docs.well_known_ports import alone
 from tests.scratch import scratch
 
 pytest.importorskip("polars")
-ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-NEEDS = {"rdma-and-counters": "ib_write_bw"}
 LONG = ("questions",)
 """Notebooks that run with the slow tests."""
-
-
-def cells(notebook: Path) -> list[str]:
-    """The texts of its code cells."""
-    return ["".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
 
 
 def run_cell(text: str, names: dict) -> object:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_notebooks import NEEDS, NOTEBOOKS, ROOT, cells
+from tests.docs.notebooks import NEEDS, NOTEBOOKS, ROOT, cells
 from tests.render.browser import CHROMIUM, Browser
 
 PHONE = 390

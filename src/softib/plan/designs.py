@@ -116,8 +116,8 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
     refused: list[tuple[Candidate, str]] = []
     designs = list(_possible(demand, refused))
     if not designs:
-        own = [why for c, why in refused if c.parameters.get("oversubscription", 1.0) == demand.oversubscription]
-        reason = own[-1] if own else f"no switch of {demand.switch_ports} ports holds it"
+        reasons = [why for c, why in refused if c.parameters.get("oversubscription", 1.0) == demand.oversubscription]
+        reason = reasons[-1] if reasons else f"no switch of {demand.switch_ports} ports holds it"
         raise InputError(f"no design for {_size(demand)}: {reason}")
     return designs, [f"{attempt.label}: {why}" for attempt, why in refused]
 
