@@ -34,16 +34,35 @@ from softib.sm.sweep.report import SweepReport
 
 def status() -> Status:
     sweep = SweepReport(4, 2, 2, 5, 4, {"Get NODE_INFO": 4, "Set PORT_INFO": 9}, phase_s={"discovery": 0.25})
-    manager = ManagerStatus(
-        "internal", "minhop", "MASTER", "", 3, "host-1[1]", "minhop", ["one"],
-        Administration(5, 0, 1, Wait({"0.1": 4, "inf": 5}, 0.5, 0.0)),
-        LastSweep(sweep, sweep.sent, sweep.sets, {"Get NODE_DESC": 1}, 0),
-    )  # fmt: skip  # in the order of the fields
+    waits = Administration(5, 0, 1, Wait({"0.1": 4, "inf": 5}, 0.5, 0.0))
+    last = LastSweep(sweep, sweep.sent, sweep.sets, {"Get NODE_DESC": 1}, 0)
+    manager = ManagerStatus("internal", "minhop", "MASTER", "", 3, "host-1[1]", "minhop", ["one"], waits, last)
     one = FabricStatus(
-        "one", 17, "small.yaml", True, None, 9.5, 4, 2, 2, 5, PortStates(0, 0, 0, 10), manager, False,
-        [Client(0, 99, "host-2", 1, False, 3)], VerbsUsage(1, 2, 0, 3, 4, 4096), Mads(10, 20, 0),
-        {"trap_128": 1}, "both", 0, "/run/log", 12, "/run/shared", "", "0.1.0",
-    )  # fmt: skip
+        name="one",
+        pid=17,
+        source="small.yaml",
+        ready=True,
+        ready_s=None,
+        uptime_s=9.5,
+        nodes=4,
+        switches=2,
+        cas=2,
+        links=5,
+        port_states=PortStates(0, 0, 0, 10),
+        sm=manager,
+        pace=False,
+        clients=[Client(0, 99, "host-2", 1, False, 3)],
+        verbs=VerbsUsage(1, 2, 0, 3, 4, 4096),
+        mads=Mads(10, 20, 0),
+        traps={"trap_128": 1},
+        kernels="both",
+        bugs=0,
+        log="/run/log",
+        epoch=12,
+        shared_fabric="/run/shared",
+        sockname="",
+        version="0.1.0",
+    )
     none = FabricStatus(**{**vars(one), "sm": ManagerStatus("none"), "clients": []})
     return Status([one, none])
 

@@ -10,7 +10,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, show_line
+from softib.cli.shared.output import Steps, print_json, print_lines, print_notice, print_problems, show_line
 from softib.foreign_text import shown
 
 SHOW_S = 10.0
@@ -185,8 +185,7 @@ def _cover(source: str, as_json: bool, html: str | None, steps: Steps, options: 
     if as_json:
         print_json(result.to_json())
     else:
-        for line in result.lines():
-            click.echo(shown(line))
+        print_lines(result.lines())
         result.findings.print()
     return 0 if result.good else 1
 
