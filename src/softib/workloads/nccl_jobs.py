@@ -76,6 +76,18 @@ class Gpus(Job):
         description="version of NCCL for its tuning constants; those of 2.8 and 2.30 are known, the nearer one is used",
     )
 
+    @property
+    def assumes_machine(self) -> bool:
+        """Return whether no machine is named."""
+        return self.machine is None
+
+    def assumed_machine(self, hosts: Hosts) -> str:
+        """Return the node assumed for the links of ``hosts``."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import assumed_machine
+
+        return assumed_machine(hosts.gbps, rows_of(self, hosts)).name
+
 
 class Nccl(Gpus):
     """Collectives of NCCL."""

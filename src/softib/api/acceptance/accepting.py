@@ -275,7 +275,7 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     ends: FabricEnds = ends_of_fabric(tables.fabric, tables.graph, hosts)
     running = fabric.source if fabric.format == "running" else ""
     expectation = Expectation(tables.fabric, ends.row, None)
-    paced = not running or bool(RunningFabric(running).status()["pace"])
+    paced = not running or RunningFabric(running).status().pace
     return AcceptanceSource(fabric.source, ends.ends, result, expectation, running, paced)
 
 

@@ -137,18 +137,18 @@ def _judged(
     with tempfile.TemporaryDirectory(prefix="softib-collective-") as folder:
         path = Path(folder) / _file_name(command)
         path.write_text(output)
-        said = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
+        message = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
         try:
             log = read_log(path)
         except SoftibError as error:
-            return run(None, [], said(error))
+            return run(None, [], message(error))
         plain = [CollectiveRow(size, value, None, None, None, False, False) for size, value in log.rows]
         if place.result is None:
             return run(log, plain, "not predicted: a list of hosts has no cables")
         try:
             return run(log, _rows(place, log, _predicted(place, log, path, ranks_per_host, machine)), "")
         except SoftibError as error:
-            return run(log, plain, f"not predicted: {said(error)}")
+            return run(log, plain, f"not predicted: {message(error)}")
 
 
 def _file_name(command: str) -> str:

@@ -211,7 +211,7 @@ def _place(
     if running:
         from softib.api.running.running import RunningFabric
 
-        paced = bool(RunningFabric(running).status()["pace"])
+        paced = RunningFabric(running).status().pace
     return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), tables, ends, routes)
 
 

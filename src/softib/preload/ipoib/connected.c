@@ -41,12 +41,26 @@ int connected_start(struct interface *i)
 {
     struct ibv_srq_init_attr init = { .attr = { .max_wr = CONNECTED_RECEIVES, .max_sge = 1 } };
 
-    i->srq = ibv_create_srq(i->pd, &init);
-    if (!i->srq)
-        return -1;
-    for (unsigned k = 0; k < CONNECTED_RECEIVES; k++)
-        connected_repost(i, k);
+    if (!i->srq) {
+        i->srq = ibv_create_srq(i->pd, &init);
+        if (!i->srq)
+            return -1;
+        for (unsigned k = 0; k < CONNECTED_RECEIVES; k++)
+            connected_repost(i, k);
+    }
     return cm_listen_for(i);
+}
+
+/* End all connections, and accept no more. */
+void connected_stop(struct interface *i)
+{
+    if (i->listener)
+        cm_destroy(i->listener - 1);
+    i->listener = 0;
+    neighbours_disconnect(i);
+    for (unsigned k = 0; k < CONNECTIONS; k++)
+        while (i->connections[k])
+            connection_end(i->connections[k], 0);
 }
 
 struct connection *connection_of(struct interface *i, uint32_t qpn)
@@ -299,7 +313,7 @@ static int ready(struct connection *c)
 /* A neighbour connects; `data` is the private data of its request. */
 void connection_request(struct interface *i, uint32_t id, const uint8_t *data, unsigned length)
 {
-    struct connection *c = length < PRIVATE_DATA ? NULL : calloc(1, sizeof *c);
+    struct connection *c = length < PRIVATE_DATA || !i->running ? NULL : calloc(1, sizeof *c);
     struct ibv_qp_attr attr = { 0 };
 
     if (!c) {

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["Placed", "figures_of", "machine_of_job", "notes_of", "part_of_job", "run_of"]
+__all__ = [
+    "Placed",
+    "assumed_machine",
+    "figures_of",
+    "machine_of_job",
+    "notes_of",
+    "part_of_job",
+    "placed_on",
+    "run_of",
+]
 
 NONE = np.zeros(0)
 FASTER = 0.8
@@ -61,21 +70,31 @@ def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbp
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
         raise InputError(f"{job.pattern} has no option {given[0]}: NCCL determines the messages")  # type: ignore[attr-defined]
-    link = fastest_link(link_gbps, rows)
     machine = assumed_machine(link_gbps, rows) if job.machine is None else machine_of(job.machine)
-    adapters = nodes_of(names, rows, job.nics)
-    if job.nics is None and machine.hosts > 1:
-        adapters = _domains(adapters, machine)
-        share = adapters.shape[1] / machine.nics
-        machine = machine.but(gpus=max(1, round(machine.gpus * share)))
-    changes: dict[str, Any] = {"nics": adapters.shape[1], "nic_gbps": min(machine.nic_gbps, link or math.inf)}
+    placed = placed_on(machine, names, rows, link_gbps, job.nics)
+    changes: dict[str, Any] = {}
     for name in ("gpus", "gpudirect", "cpu", "sharp", "per_process"):
         value = getattr(job, name, None)
         if value is not None:
             changes[name] = value
     if job.gpu_nic is not None:
         changes["gpu_nic_gbps"] = job.gpu_nic
-    return Placed(machine.but(**changes), adapters, link or math.inf, job.machine is None)
+    return replace(placed, machine=placed.machine.but(**changes), assumed=job.machine is None)
+
+
+def placed_on(
+    machine: Machine, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, nics: int | None = None
+) -> Placed:
+    """Return ``machine`` with the adapters ``rows`` of the hosts, which are not faster than their links;
+    ``nics`` as in a job. Raises :class:`InputError` if they are not whole nodes."""
+    link = fastest_link(link_gbps, rows)
+    adapters = nodes_of(names, rows, nics)
+    if nics is None and machine.hosts > 1:
+        adapters = _domains(adapters, machine)
+        share = adapters.shape[1] / machine.nics
+        machine = machine.but(gpus=max(1, round(machine.gpus * share)))
+    slower = min(machine.nic_gbps, link or math.inf)
+    return Placed(machine.but(nics=adapters.shape[1], nic_gbps=slower), adapters, link or math.inf, False)
 
 
 def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
