@@ -141,8 +141,12 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
             known = [_is_of(end, site, rows, short) for end in ends if end]
             return False in known and True not in known
 
-        events = [e for e in log.events if e.symptom in REPORTS or not other(e.local, e.remote)]
+        of_job = [e for e in log.events if not other(e.local, e.remote)]
         pairs = [p for p in log.pairs if not other(*p)]
+        if not any(e.local or e.remote for e in of_job) and not pairs:
+            return log  # the hosts' names in the log are others
+        kept = {id(e) for e in of_job}
+        events = [e for e in log.events if e.symptom in REPORTS or id(e) in kept]
         if dropped := len(log.events) - len(events):
             notes.append(
                 f"{counted(dropped, 'error')} of other hosts than the job's {plural(dropped, 'is', 'are')} left out"
