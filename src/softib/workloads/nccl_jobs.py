@@ -230,8 +230,8 @@ class TrainingStep(Gpus):
     )
     gather_lists: Yes = Field(
         False,
-        description="collectives of ZeRO stage 3 take lists of tensors, with a copy for each rank, as DeepSpeed "
-        "0.3.13 did",
+        description="ZeRO stage 3 of DeepSpeed 0.3.13: all-gathers take lists of tensors, with views and a copy for "
+        "each rank, and gradients are all-reduced",
     )
     sequence_parallel: Yes = Field(False, description="a tensor group also shares activations between its layers")
 
