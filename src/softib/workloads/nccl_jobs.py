@@ -49,8 +49,9 @@ class Gpus(Job):
 
     machine: str | None = Field(
         None,
-        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, gb200-nvl72, mi300x, a GPU's name "
-        "for the vendor's node of it, or a file of softib calibrate; default: by the links' rate (docs/collectives.md)",
+        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, dgx-b300, gb200-nvl72, gb300-nvl72, "
+        "mi300x, a GPU's name for the vendor's node of it, or a file of softib calibrate; default: by the links' rate "
+        "(docs/collectives.md)",
     )
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
     cpu: Literal["intel", "amd", "arm"] | None = Field(
