@@ -30,6 +30,7 @@ __all__ = [
     "part_of_job",
     "placed_on",
     "run_of",
+    "slower_adapters",
 ]
 
 NONE = np.zeros(0)
@@ -156,20 +157,32 @@ def figures_of(
     }
 
 
-def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
-    """Return a note on an algorithm and protocol that would be much faster than NCCL's choice on an
-    idle network: NCCL uses the fastest one of its tuning model, which can be wrong, so a larger size
-    can take less time than a smaller one."""
-    run = run_of(job, names, rows, link_gbps)
-    if job.algorithm or job.protocol:
+def slower_adapters(what: str, machine: Machine, link_gbps: float) -> list[str]:
+    """Return a note if the adapters of ``machine`` are slower than their links (infinite: unknown)."""
+    if math.isinf(link_gbps) or link_gbps <= machine.nic_gbps * 1.01:
         return []
+    return [
+        f"{what}: the links carry {link_gbps:g} Gb/s, the adapters of {machine.name} {machine.nic_gbps:g} Gb/s, which "
+        "limits the run; name a machine with faster adapters if yours has them"
+    ]
+
+
+def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
+    """Return notes on adapters slower than the links, and on an algorithm and protocol that would be much
+    faster than NCCL's choice on an idle network: NCCL uses the fastest one of its tuning model, which can be
+    wrong, so a larger size can take less time than a smaller one."""
+    run = run_of(job, names, rows, link_gbps)
+    slower = slower_adapters(job.pattern_name, run.machine, run.link_gbps)
+    if job.algorithm or job.protocol:
+        return slower
     law = lambda by: predicted_us(run.collective, by, run.size, run.machine, run.nodes, run.values)
     others = possible(run.collective, run.machine, run.nodes, job.nccl)
     best = min(others, key=law, default=run.by)
     share = law(best) / law(run.by)
     if share > FASTER:
-        return []
+        return slower
     return [
+        *slower,
         f"{job.pattern_name}: NCCL's tuning model chooses {run.by} for {run.size:,} bytes; on an idle network "
-        f"{best} takes {share:.2f} of that time (algorithm={best.algorithm},protocol={best.protocol})"
+        f"{best} takes {share:.2f} of that time (algorithm={best.algorithm},protocol={best.protocol})",
     ]

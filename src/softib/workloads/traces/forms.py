@@ -144,10 +144,15 @@ def gpus_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> GpuNodes | None:
 def notes_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> list[str]:
     """Return the nodes of GPUs of a profile or of a job that names a machine; otherwise, if several ranks
     of a Chakra trace share a host, a note that they exchange through its memory."""
+    from softib.workloads.nccl.job import slower_adapters
+
     gpus = gpus_of(job, hosts, rows)
     if gpus is not None:
         reason = f" ({gpus.source})" if gpus.source else ""
-        return [f"{job.file}: its ranks are GPUs, on nodes of {gpus.machine}{reason}; NCCL runs the collectives"]
+        return [
+            f"{job.file}: its ranks are GPUs, on nodes of {gpus.machine}{reason}; NCCL runs the collectives",
+            *slower_adapters(job.file, gpus.machine, gpus.link_gbps),
+        ]
     if (job.ranks_per_host or 1) > 1 and (job._data is not None or is_chakra(Path(job.file))):
         return [
             f"{job.file}: the {job.ranks_per_host} ranks of a host exchange through its memory; if they are GPUs, "

@@ -32,11 +32,12 @@ __all__ = ["GpuNodes", "gpu_nodes"]
 class GpuNodes:
     """``machine``: a node with one GPU for each of its ranks; ``adapters`` int64[nodes, nics], rows of the
     hosts. Rank r is GPU ``r % machine.gpus`` of node ``r // machine.gpus``. ``source``: the reason for the
-    machine, for notes."""
+    machine, for notes; ``link_gbps``: rate of the fastest link (infinite: unknown)."""
 
     machine: Machine
     adapters: np.ndarray
     source: str
+    link_gbps: float
 
     @cached_property
     def nic(self) -> np.ndarray:
@@ -97,7 +98,7 @@ def gpu_nodes(job: Trace, traces: Sequence[list[Node]], hosts: Hosts, rows: np.n
     devices = int(first.get(DEVICES, 0))
     each = placed.adapters.shape[1] * job.ranks_per_host if job.ranks_per_host else devices * spanned
     each = each or placed.adapters.shape[1]
-    return GpuNodes(placed.machine.but(gpus=each), placed.adapters, source)
+    return GpuNodes(placed.machine.but(gpus=each), placed.adapters, source, placed.link_gbps)
 
 
 def _of_device(name: str) -> Machine | None:

@@ -106,16 +106,18 @@ class Groups:
         needs: np.ndarray,
         ended: np.ndarray,
         times: int = 1,
-        copy_us: float = 0.0,
+        rank_us: float = 0.0,
+        each_us: float = 0.0,
     ) -> None:
         """Add ``times`` collectives of ``octets`` bytes, one after another, on each group of ``at``;
-        each takes the host ``copy_us`` for each rank. ``needs`` int64[data]: the row that each replica
-        waits for (-1: none). ``ended`` int64[data]: the last row of each replica's previous collective
-        (-1: none); set to that of this one."""
+        each takes ``rank_us`` more for each rank, and ``each_us`` for itself. ``needs`` int64[data]: the row
+        that each replica waits for (-1: none). ``ended`` int64[data]: the last row of each replica's previous
+        collective (-1: none); set to that of this one."""
         for g, group in enumerate(self.groups[at]):
             flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), times))
             first = group.adapters[:1, 0]
-            begin = rows.add(first, first, 1, lines[:1], flows.begin_us + times * copy_us * len(group.positions), True)
+            more_us = times * (rank_us * len(group.positions) + each_us)
+            begin = rows.add(first, first, 1, lines[:1], flows.begin_us + more_us, True)
             rows.need(begin, np.unique(np.concatenate([needs[group.positions], ended[group.positions]])))
             end = begin
             if len(flows.src):
