@@ -15,7 +15,7 @@ from tests.preload.verbs.applications import FABRIC, Applications
 from tests.tenants.serving import Served, table
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
-PLAYBOOK = Path(__file__).parents[2] / "examples/ansible/partitions.yml"
+PLAYBOOK = Path(__file__).parents[3] / "examples/ansible/partitions.yml"
 
 
 @pytest.mark.slow
