@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
-SCRIPT = Path(__file__).parents[3] / "examples/clouds/partitions.py"
+SCRIPT = Path(__file__).parents[2] / "examples/clouds/partitions.py"
 
 
 def machine(hostname: str, pool: str, status: str = "Deployed") -> dict:

@@ -22,7 +22,7 @@ import uvicorn
 from softib.tenants.accounts import Account
 from tests.tenants.subnet_lab import SubnetLab, until
 
-SCRIPT = Path(__file__).parents[3] / "examples/slurm/partition.py"
+SCRIPT = Path(__file__).parents[2] / "examples/slurm/partition.py"
 POINTS = [(request, moment) for request in (1, 2, 3, 4) for moment in ("before", "after")]
 
 
