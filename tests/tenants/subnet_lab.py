@@ -106,9 +106,15 @@ def delete(lab, pkey):
 
 
 def search_now(lab):
-    """The search that is due once a minute."""
-    programmer = lab.service.programmer
-    programmer.call(lambda: setattr(programmer, "_due", 0.0))
+    """The search that is due once a minute: one that begins now."""
+    programmer, begun = lab.service.programmer, []
+
+    def begin() -> None:
+        if programmer._search is None:
+            programmer._due = 0.0
+            begun.append(True)
+
+    until(lambda: programmer.call(begin) or begun)
 
 
 def until(what, seconds=20.0):

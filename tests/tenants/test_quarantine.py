@@ -96,14 +96,20 @@ def test_a_stray_key_of_a_port_that_fell_silent_is_known(lab, silent):
     f, row = lab.fabric, lab.rows[guid]
     stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
     lab.do(lambda: f.pkeys.__setitem__(stray, 0x8206))
-    view = lab.service.view.sibling()
+    view, seen = lab.service.view.sibling(), []
+
+    def look() -> None:  # in the programmer's thread, which does not take the key away meanwhile
+        lab.do(lambda: f.pkeys.__setitem__(stray, 0x8206))
+        for up in (True, False):
+            lab.do(lambda up=up: lab.daemon.router.set_link(row, up, clock_ps()))
+            until(lambda: lab.daemon.manager.sm.settled)
+            view.discover()
+            view.read(view.ports)
+            seen.append((guid in view.tables, view.holders(0x206)))
+
     try:
-        view.discover()
-        view.read(view.ports)
-        pull(False)
-        view.discover()
-        view.read(view.ports)
-        assert view.holders(0x206) == (guid,) and guid not in view.tables
+        lab.service.programmer.call(look)
+        assert seen == [(True, (guid,)), (False, (guid,))]
     finally:
         view.close()
     pull(True)

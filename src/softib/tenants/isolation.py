@@ -62,26 +62,26 @@ def isolation_of(
     """Return the pairs of one of ``guids`` with any port that meet in ``tables`` (PortGUID → table of every port that
     answered), against the partitions of ``state``. ``silent``: ports that did not answer; ``sm``: the subnet
     manager's port."""
-    asked, is_tenants = set(guids), bool(state.memberships(sm) - {DEFAULT_BASE})
+    queried, is_tenants = set(guids), bool(state.memberships(sm) - {DEFAULT_BASE})
     held, wanted = dict[int, _Holders](), dict[int, _Holders]()
     for guid, table in tables.items():
         for key in table.port:
             _enter(held, guid, key)
     meetings, exceptions, pairs = list[Meeting](), list[Meeting](), 0
-    for guid in sorted(asked & tables.keys()):
+    for guid in sorted(queried & tables.keys()):
         allowed = _allowed(guid, state, wanted)
         others = set().union(*allowed.values())
         for key in sorted(set(tables[guid].port)):
             base, full = key & DEFAULT_BASE, bool(key & FULL_BIT)
             met = held[base].partners(full) - (others if base == DEFAULT_BASE else allowed.get(base, set())) - {guid}
-            met = {p for p in met if not (p in asked and p < guid)}  # counted there
+            met = {p for p in met if not (p in queried and p < guid)}  # counted there
             if base == DEFAULT_BASE and sm in met | {guid} and not is_tenants:
                 excepted = met if guid == sm else {sm}
                 exceptions += _rows(guid, excepted, base, held, {sm: MANAGER})
                 met -= excepted
             pairs += len(met)
             meetings += _rows(guid, met, base, held, {sm: MANAGER_TOO} if base == DEFAULT_BASE else {})
-    unknown = silent | (asked - tables.keys())
+    unknown = silent | (queried - tables.keys())
     return Isolation(pairs, meetings[:MOST_ROWS], exceptions[:MOST_ROWS], sorted(unknown))
 
 

@@ -114,15 +114,19 @@ class TenantService:
             draft = Draft(self.state)
             change(draft)
             changes.check_tenants(draft, self.store.accounts_of)
+            changes.check_keys(draft, self.occupied)
             return draft.rows()
 
-    def take_back(self, number: int, actor: str) -> Done:
-        """Undo a revision, except rows changed by later ones."""
+    def undo_of(self, number: int) -> Change:
+        """Return the change that undoes a revision, except rows changed by later ones."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
-        change = lambda draft: changes.undo(draft, revision.rows, self.view.room, self.store.after(number))
-        return self.submit(Request(change, actor, f"undo revision {number}", returns=True)).result()
+        return lambda draft: changes.undo(draft, revision.rows, self.view.room, self.store.after(number))
+
+    def take_back(self, number: int, actor: str) -> Done:
+        """Undo a revision."""
+        return self.submit(Request(self.undo_of(number), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
         """Create a partition with a free P_Key, the next one after the key assigned last, so that keys rest as long

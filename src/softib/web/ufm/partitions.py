@@ -30,7 +30,8 @@ __all__ = ["Membership", "RequestId", "account_of", "add_partition_calls", "make
 
 Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
-RequestId = Annotated[str | None, Header(alias="X-Request-Id", max_length=128)]
+MOST_OF_ID = 128
+RequestId = Annotated[str | None, Header(alias="X-Request-Id", max_length=MOST_OF_ID)]
 
 
 class _Pkey(BaseModel):
@@ -95,14 +96,19 @@ def submit(
     change: Change,
     request_id: str | None = None,
     pkey: int | None = None,
+    returns: bool = False,
 ) -> Future[Done]:
     """Make a change in the name of the request's account; for a tenant's account, within its tenant. ``pkey``: that of
-    the partition that the request names."""
+    the partition that the request names. ``returns``: of an undo."""
     account = account_of(request)
+    request_id = request_id or request.headers.get("x-request-id")
+    if request_id is not None and len(request_id) > MOST_OF_ID:
+        raise InputError(f"x-request-id: has more than {MOST_OF_ID} characters")
     content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
     digest = hashlib.sha256(content).hexdigest()
     # Tenants' names are printable: no other account has this text.
-    made = writer.Request(change, account.name, action, request_id, digest, f"{account.tenant}\n{account.name}")
+    owner = f"{account.tenant}\n{account.name}"
+    made = writer.Request(change, account.name, action, request_id, digest, owner, returns=returns)
     if account.role == "tenant":
         made.change = lambda draft: _within(draft, change, account.tenant, pkey)
         made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
@@ -116,9 +122,10 @@ def make(
     change: Change,
     request_id: str | None = None,
     pkey: int | None = None,
+    returns: bool = False,
 ) -> Done:
     """Like :func:`submit`, and wait until the change is durable."""
-    return submit(service, request, action, change, request_id, pkey).result()
+    return submit(service, request, action, change, request_id, pkey, returns).result()
 
 
 def _canonical(body: bytes) -> bytes:

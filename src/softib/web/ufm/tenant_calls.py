@@ -220,8 +220,8 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     @app.post("/revisions/{number}/undo")
     def undo(request: Request, number: int) -> _Undone:
         """Undo a change, as far as later ones did not change the same rows."""
-        account = operator_of(request)
-        done = service.take_back(number, account.name)
+        operator_of(request)
+        done = make(service, request, f"undo revision {number}", service.undo_of(number), returns=True)
         return _Undone(revision=done.revision, detail=done.text)
 
     @app.get("/findings")
@@ -292,6 +292,8 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         change: Change = lambda draft: _entered(draft, partitions, service)
         if body.dry_run:
             return _Imported(rows=service.rehearse(change), notes=notes)
+        for partition in partitions:
+            service.refuse_held_key(partition.pkey, partition.members)
         return _Imported(revision=make(service, request, "import", change).revision, notes=notes)
 
     @app.post("/backup")
