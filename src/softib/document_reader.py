@@ -26,7 +26,7 @@ def read_result(cls: type[R], document: Any, where: str) -> R:
 
 
 def _result(cls: type[R], declared: Any, document: Any, where: str) -> R:
-    """``declared``: the class that declares the keys, ``cls`` or a base of it."""
+    """Return ``declared``: the class that declares the keys, ``cls`` or a base of it."""
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: {_shown(document)} is not an object")
     kinds = field_types(cls)

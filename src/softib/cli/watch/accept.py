@@ -108,6 +108,23 @@ SHOW_S = 10.0
     "--use-cuda", type=click.IntRange(0), metavar="GPU", help="Use memory of this GPU in perftest (--use_cuda)."
 )
 @click.option(
+    "--collective",
+    "collectives",
+    multiple=True,
+    metavar="COMMAND",
+    help="Then run this benchmark of OSU or nccl-tests ('mpirun -np 8 osu_allreduce') and compare it with the "
+    "prediction for the hosts; may be repeated.",
+)
+@click.option(
+    "--ranks-per-host", type=click.IntRange(1), metavar="N", help="Ranks of COMMAND on each host (default 1)."
+)
+@click.option(
+    "--machine",
+    type=InputFile(),
+    metavar="F",
+    help="A machine file for the prediction, as softib calibrate writes it.",
+)
+@click.option(
     "--cover",
     is_flag=True,
     help="Load every direction of every cable to 80 % of its rate, in as few rounds as routes allow, and prove it by "
@@ -136,6 +153,7 @@ def command(source: str, cover: bool, as_json: bool, html: str | None, **options
     softib accept cluster.ibnetdiscover --launcher ssh --journal friday.jsonl
     softib accept 'node[001-064]' --device mlx5_0 --device mlx5_1
     softib accept pod --cover --html certificate.html
+    softib accept umad:mlx5_0 --cover --launcher srun --collective 'srun -N 64 osu_allreduce'
     softib accept cluster.ibnetdiscover --cover
     """
     import softib
