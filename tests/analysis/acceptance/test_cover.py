@@ -4,6 +4,7 @@ counters of the simulated ports, planted slow cables, and the fat tree's constru
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,17 @@ def test_each_tier_s_cable_is_told_from_those_behind_it(tiers):
     planted = lab.slow_down(ports[len(ports) // 3], 0.99)
     _, slow = run_cover(lab.routes, cover_schedule(lab.routes, 40), lab.measure, lambda done, of: None)
     assert [f.port_name(int(lab.routes.port[d.channel])) for d in slow.named] == [planted]
+
+
+@pytest.mark.parametrize(("error", "named"), [(None, 1), (0.001, 1), (0.01, 0)])
+def test_a_loss_within_the_error_of_its_own_rate_is_none(error, named):
+    """A program that waits for a processor is slow now and then: its rate varies between the parts of a round, a slow cable's does not."""
+    lab = Lab(kind="fat-tree", radix=8, levels=2, generation="NDR")
+    lab.slow_down(int(lab.routes.port[5]), 0.99)
+    rounds, _ = run_cover(lab.routes, cover_schedule(lab.routes, 40), lab.measure, lambda done, of: None)
+    if error is not None:
+        rounds = [replace(r, error=error * r.gbps) for r in rounds]
+    assert len(slow_directions(lab.routes, rounds).named) == named
 
 
 def test_a_healthy_fabric_under_adaptive_routing_has_no_slow_direction():

@@ -25,6 +25,8 @@ TWICE = 2
 CLEARLY = 1.1
 """Minimum ratio between the loss of a slow direction and that of a neighbour that is only its
 victim."""
+ERRORS = 4.0
+"""Minimum distance of a slow direction from its kind, in standard errors of its rate."""
 LOWER = 0.001
 """Share by which a slow direction must be below the median of its switch's others of the kind: twice the
 packet that a round may gain or lose by chance."""
@@ -36,11 +38,14 @@ compared over all rounds."""
 @dataclass(frozen=True)
 class MeasuredRound:
     """``plan``, and ``gbps`` float64[channels]: rate of each channel while all flows ran (NaN: its
-    port was not read). ``failures``: (source, target, reason) of flows that did not run."""
+    port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``:
+    standard error of each rate by the parts of the round (None: it has none): a program that had to wait
+    for a processor sends unevenly, a slow cable carries the same in each part."""
 
     plan: CoverRound
     gbps: np.ndarray
     failures: tuple[tuple[int, int, str], ...] = ()
+    error: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,10 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
     loaded, slow = np.zeros(n, np.int64), np.zeros(n, np.int64)
     loss = np.full(n, np.inf)
     lows: list[np.ndarray] = []
-    for use, ratio in zip(uses, ratios, strict=True):
+    for one, use, ratio in zip(rounds, uses, ratios, strict=True):
         lack = _lack(ratio, kind, usual, routes.network.link_owner)
+        if one.error is not None:
+            lack = np.where(lack > ERRORS * np.nan_to_num(one.error) / np.maximum(one.gbps, 1e-12), lack, 0.0)
         loaded += use
         slow += lack > 0
         loss = np.where(lack > 0, np.minimum(loss, lack), loss)
