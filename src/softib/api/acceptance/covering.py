@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from softib.api.acceptance.accepting import Source, fabric_of, launcher_of, report_of
+from softib.api.acceptance.collectives import check_commands, collective_findings, run_collectives
 from softib.api.acceptance.coverage import Coverage, CoverComparison, InputHash
 from softib.api.acceptance.result import AcceptanceSource
 from softib.api.fabric import result_of
@@ -68,6 +69,10 @@ class CoverOptions(TypedDict, total=False):
     """Seed of the random partners."""
     use_cuda: int | None
     """The GPU whose memory perftest uses (``--use_cuda``)."""
+    collectives: Sequence[str]
+    """Command lines of benchmarks, as in :func:`softib.accept`; not in virtual time."""
+    ranks_per_host: int
+    machine: str | os.PathLike[str]
 
 
 def cover(
@@ -93,8 +98,8 @@ def cover(
     ``options``: maximum ``rounds`` (40); ``seconds`` that the counters are watched in each (1);
     ``adaptive``: plan for adaptive routing (None: if the switches' tables have it; True for a file:
     softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
-    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda`` as in
-    :func:`softib.accept`.
+    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda``,
+    ``collectives``, ``ranks_per_host`` and ``machine`` as in :func:`softib.accept`.
 
     Raises :class:`InputError` or a related error if it cannot start.
     """
@@ -102,6 +107,8 @@ def cover(
     with steps("routes"):
         place = _place(source, hosts, lfts, given.adaptive, steps)
     name = _launcher_name(place.source, launcher)
+    if given.collectives and name == VIRTUAL:
+        raise InputError("collectives need hosts; use softib simulate SOURCE mpi-allreduce:1MB in virtual time")
     from softib.analysis.acceptance.cover.coverage import proof_of
     from softib.analysis.acceptance.cover.findings import findings_of
     from softib.analysis.acceptance.cover.run import run_cover
@@ -113,11 +120,13 @@ def cover(
         schedule = cover_schedule(place.routes, given.rounds, given.seed)
     with _measurer(place, name, given) as measure, steps("rounds"):
         measured, slow = run_cover(place.routes, schedule, measure, progress, given.seed)
+    with steps("collectives"):
+        runs = run_collectives(place.source, given.collectives, given.ranks_per_host, given.machine)
     ends = place.ends.ends
     proof = proof_of(place.routes, ends, schedule, measured, slow, given.rounds)
     failures = [f.named(ends) for one in measured for f in _failures(one)]
     paced = place.source.paced or name == VIRTUAL
-    found = findings_of(place.routes, place.ends, proof, slow, failures, paced)
+    found = [*findings_of(place.routes, place.ends, proof, slow, failures, paced), *collective_findings(runs)]
     result = Coverage(
         source=place.source.name,
         launcher=name,  # type: ignore[arg-type]
@@ -139,6 +148,7 @@ def cover(
         versions=_versions(),
         inputs=_inputs(place, source, hosts, lfts, compare),
         made=_now(),
+        collectives=runs,
     )
     return result if earlier is None else _compared(result, *earlier)
 
@@ -156,9 +166,14 @@ class _Given:
     base_port: int = 18515
     seed: int = 0
     use_cuda: int | None = None
+    collectives: Sequence[str] = ()
+    ranks_per_host: int = 1
+    machine: str | os.PathLike[str] = ""
 
     def __post_init__(self) -> None:
         from softib.live.acceptance.perftest import PROGRAMS
+
+        check_commands(self.collectives, self.ranks_per_host)
 
         if self.program not in PROGRAMS:
             raise InputError(f"program {self.program!r}: perftest has {', '.join(PROGRAMS)}")
@@ -196,7 +211,7 @@ def _place(
     if running:
         from softib.api.running.running import RunningFabric
 
-        paced = bool(RunningFabric(running).status()["pace"])
+        paced = RunningFabric(running).status().pace
     return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), tables, ends, routes)
 
 
