@@ -20,35 +20,17 @@ WATCH = str(Path(__file__).with_name("watch.py"))
 
 
 class Managers:
-    """``programs``: by node, "softib" or "opensm"."""
+    """``programs``: by node, "softib" or "opensm"; ``priorities``: by node, -1 for a command line without one."""
 
-    def __init__(self, softib, stock, programs: dict[str, str]):
+    def __init__(self, softib, stock, programs: dict[str, str], priorities: dict[str, int] | None = None):
         self.s, self.stock, self.programs = softib, stock, programs
+        self.priorities = priorities or dict.fromkeys(programs, 3)
         self.running: dict[str, subprocess.Popen] = {}
         self.lids: dict[str, int] = {}
 
     def start(self, node: str) -> None:
         s = self.s
-        if self.programs[node] == "softib":
-            command = [
-                sys.executable,
-                "-m",
-                "softib.cli.main",
-                "sm",
-                "run",
-                "--priority",
-                "3",
-                "--sm-config",
-                "conf",
-                "--sweep",
-                "2",
-                "--guid2lid",
-                f"lids-{node}",
-                "--log-file",
-                f"log-{node}",
-            ]
-        else:
-            command = [self.stock("opensm"), "-p", "3", "-F", "conf", "-s", "2", "-f", "osm.log"]
+        command = self.words(node)
         env = {**s.env, "OSM_CACHE_DIR": str(s.folder), "OSM_TMP_DIR": str(s.folder), "PYTHONFAULTHANDLER": "1"}
         with (s.folder / f"stderr-{node}").open("a") as err:
             self.running[node] = subprocess.Popen(
@@ -59,6 +41,16 @@ class Managers:
                 stderr=err,
             )
         s.started.append(self.running[node])
+
+    def words(self, node: str) -> list[str]:
+        """The command line of the manager on ``node``."""
+        priority = self.priorities[node]
+        if self.programs[node] == "softib":
+            command = [sys.executable, "-m", "softib.cli.main", "sm", "run", "--sm-config", "conf", "--sweep", "2"]
+            command += ["--guid2lid", f"lids-{node}", "--log-file", f"log-{node}"]
+            return [*command, "--priority", str(priority)] if priority >= 0 else command
+        command = [self.stock("opensm"), "-F", "conf", "-s", "2", "-f", f"osm-{node}.log"]
+        return [*command, "-p", str(priority)] if priority >= 0 else command
 
     def kill(self, node: str) -> float:
         """The manager itself, not the ``softib run`` around it; when, on the monotonic clock."""
@@ -84,14 +76,19 @@ class Managers:
         f = fabric_of(self.s)
         return int(f.lid[f.port(next(n for n in f.cas if f.node_name(int(n)).split()[0] == node), 1)])
 
-    def masters(self) -> list[str]:
-        """Nodes whose manager says that it is master, asked by MAD with stock sminfo."""
-        found = []
+    def states(self) -> dict[str, str]:
+        """SMState of the manager on each node, asked by MAD with stock sminfo; "" if none answers."""
+        found = {}
         for node in self.programs:
             words = self.s.words("run", "--node", WATCHER, "--", self.stock("sminfo"), "-t", "300", str(self.lid(node)))
             done = subprocess.run(words, env=self.s.env, cwd=self.s.folder, capture_output=True, text=True, timeout=60)
-            found += [node] if re.search(r"SMINFO_MASTER", done.stdout) else []
+            said = re.search(r"SMINFO_(\w+)", done.stdout)
+            found[node] = said[1] if said else ""
         return found
+
+    def masters(self) -> list[str]:
+        """Nodes whose manager says that it is master."""
+        return [node for node, state in self.states().items() if state == "MASTER"]
 
     def said(self, node: str, what: str) -> bool:
         """Does the log of our manager on ``node`` say this?"""

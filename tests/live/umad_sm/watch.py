@@ -12,10 +12,10 @@ import numpy as np
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
 from softib.live.shared_fabric import SharedFabric
+from softib.live.umad_client import wire
 from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_sm import wire
 
 EVERY_S = 0.02
 HOPS = 16

@@ -75,6 +75,28 @@ def test_without_a_copy_everybody_joins_anew():
     assert s.copies == asked, "a master asks nobody"
 
 
+def test_a_master_that_never_rests_hands_over_to_one_that_takes_no_copy():
+    """Stock OpenSM as a standby of higher priority sends trap 144 at every poll. Here a sweep follows each sweep, and an answer takes 150 ms, so that
+    the copy ends in vain while one is in progress."""
+    s = Lab(deaf=True, low=1, high=9)
+    s.start("low")
+    step, held = s.sm["low"].step, []
+
+    def busy(now_ps: int, inbox: MadBatch | None):
+        held.extend([(now_ps + 150 * 10**9, inbox)] if inbox is not None else [])
+        came = [batch for at, batch in held if at <= now_ps]
+        held[:] = [(at, batch) for at, batch in held if at > now_ps]
+        outbox, due = step(now_ps, MadBatch.concat(came) if came else None)
+        if s.state("low") == "MASTER":
+            s.sm["low"].request_sweep()
+        return outbox, min([due, *(at for at, _ in held)])
+
+    s.sm["low"].step = busy
+    s.start("high", 60)
+    assert s.sm["low"].report.timeouts == 0
+    assert (s.state("low"), s.state("high")) == ("STANDBY", "MASTER")
+
+
 @pytest.mark.parametrize("loss", [0.1, 0.4])
 def test_lost_mads_are_sent_again(loss):
     s = Lab(loss=loss, a=1, b=1)

@@ -150,14 +150,19 @@ def _refuse(device: UmadDevice, master: Master | None) -> None:
 
 
 class Until:
-    """Has a manager finished? Also reports why it cannot continue."""
+    """Has a manager finished? Also reports why it cannot continue.
+
+    A live master that a manager finds before it has been master itself keeps the subnet, unless the plan says
+    otherwise. A manager that was master and handed over is a standby of the new master (IBA 14.4.1).
+    """
 
     def __init__(self, plan: Plan, device: UmadDevice):
         self.plan, self.device, self.deadline = plan, device, time.monotonic() + HANDOVER_S
-        self.judged = False
+        self.judged = self.was_master = False
 
     def __call__(self, manager: UmadManager) -> bool:
         sm = manager.sm
+        self.was_master |= sm.state == SmState.MASTER
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
@@ -168,7 +173,7 @@ class Until:
                 return True
         if not sm.settled or not sm.sweeps:
             return False
-        if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over):
+        if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over or self._stands_by):
             _refuse(self.device, _winner(sm))
             return False
         if not self.plan.once:
@@ -178,11 +183,15 @@ class Until:
             raise MadTimeout(f"{self.device}: cannot manage a subnet from here: {why}")
         if time.monotonic() > self.deadline:
             raise MadTimeout(
-                f"{self.device}: another master still has the subnet after {HANDOVER_S:.0f} s; its rank is not lower  "
-                f"than priority "
-                f"{sm.config.priority} here"
+                f"{self.device}: another master still has the subnet after {HANDOVER_S:.0f} s; its rank is not "
+                f"lower than priority {sm.config.priority} here"
             )
         return False
+
+    @property
+    def _stands_by(self) -> bool:
+        """Return whether a standby of this plan waits for the end of its master."""
+        return self.was_master and not self.plan.once
 
 
 def _winner(sm: SubnetManager) -> Master:

@@ -147,8 +147,9 @@ class Replication:
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
         """Send a full copy to the manager that will take over, if it has none. A manager without this class
-        does not answer, and the copy times out."""
-        if guid not in self.sender.standbys and lid:
+        does not answer, and the copy times out; it is not offered again, or sweeps that follow each other faster than
+        the timeout would delay the handover forever."""
+        if guid not in self.sender.standbys and guid not in self.sender.without and lid:
             self._copy(now_ps, guid, lid)
 
     def ready(self, guid: int) -> bool:
@@ -192,7 +193,7 @@ class Replication:
         self._asking.due_ps = NEVER_PS
 
     def _no_master(self) -> None:
-        self.sender.standbys.clear()
+        self.sender.forget()
         self._transactor.abandon()
         self._sent.about.clear()
         self._of_sweep, self.source.here = {}, set()

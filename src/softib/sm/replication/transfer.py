@@ -102,15 +102,18 @@ class _Standby:
 
 
 class Sender:
-    """``local_guid`` and ``sm_key`` are in every MAD. Standbys are by PortGUID."""
+    """``local_guid`` and ``sm_key`` are in every MAD. ``standbys`` are by PortGUID; ``without`` are the PortGUIDs of
+    managers that did not accept a copy and have not requested one since."""
 
     def __init__(self, sm_key: int):
         self.sm_key = sm_key
         self.standbys: dict[int, _Standby] = {}
+        self.without: set[int] = set()
 
     def begin(self, local_guid: int, guid: int, lid: int, copy: int, records: Iterable[Record]) -> list[MadBatch]:
         """Start a full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than any earlier number."""
         self.standbys[guid] = one = _Standby(lid, copy)
+        self.without.discard(guid)
         parts = list(packed(records)) or [b""]
         last = len(parts) - 1
         flags = [ReplicaFlag.FIRST * (i == 0) | ReplicaFlag.LAST * (i == last) for i in range(len(parts))]
@@ -136,6 +139,12 @@ class Sender:
         one.outstanding -= 1
         if status != ReplicaStatus.TAKEN:
             del self.standbys[guid]
+            self.without.add(guid)
+
+    def forget(self) -> None:
+        """Forget all other managers."""
+        self.standbys.clear()
+        self.without.clear()
 
     def ready(self, guid: int) -> bool:
         """Return whether this standby has acknowledged everything, or the GUID does not belong to a

@@ -81,7 +81,7 @@ def test_a_trap_whose_way_was_cut_arrives_when_it_is_mended(heard):
     before = counts(lab)["sent"]
     lab.fault("link-down", lab.f.port_name(near))
     lab.fault("link-down", lab.f.port_name(far))
-    assert wait_for(lambda: counts(lab)["sent"] >= before + 2)
+    assert wait_for(lambda: counts(lab)["sent"] >= before + 2), (before, counts(lab), heard.text()[-2000:])
     assert not heard_of(heard, lab.lid(far))
     lab.fault("link-up", lab.f.port_name(near))
     assert wait_for(lambda: heard_of(heard, lab.lid(far))), heard.text()[-2000:]
@@ -97,10 +97,9 @@ def test_the_wire_shows_no_copy_after_the_repression(heard, tmp_path):
     before = counts(lab)["repressed"]
     lab.fault("link-down", lab.f.port_name(edge))
     assert wait_for(lambda: counts(lab)["repressed"] > before)
-    quiet(lab)
-    assert wait_for(heard.rests)
+    heard.settle()
     lab.fault("link-up", lab.f.port_name(edge))
-    assert wait_for(lambda: lab.f.port_state[edge] == 4)
+    assert wait_for(lambda: lab.f.port_state[edge] == 4), (counts(lab), heard.text()[-2000:])
     quiet(lab)
     lab.do(lambda: (writer.flush(),))
     said = subprocess.run(
