@@ -42,7 +42,8 @@ class Unjoined:
     def without(self, ports: Collection[int]) -> Unjoined:
         """Return it without ``ports`` that belong to something else."""
         ends = (tuple(p for p in side if p not in ports) for side in (self.ports_a, self.ports_b))
-        return Unjoined(self.nodes_a, self.nodes_b, *ends)
+        here, there = ends
+        return Unjoined(self.nodes_a, self.nodes_b, here, there)
 
 
 @dataclass
@@ -176,4 +177,4 @@ def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
     for i in np.flatnonzero(count < usual).tolist():
         one, other = int(g[i]), int(h[i])
         nodes = [tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other)]
-        found.missing += [Unjoined(*nodes, free[one], free[other])] * int(usual - count[i])
+        found.missing += [Unjoined(nodes[0], nodes[1], free[one], free[other])] * int(usual - count[i])
