@@ -42,8 +42,7 @@ class Unjoined:
     def without(self, ports: Collection[int]) -> Unjoined:
         """Return it without ``ports`` that belong to something else."""
         ends = (tuple(p for p in side if p not in ports) for side in (self.ports_a, self.ports_b))
-        here, there = ends
-        return Unjoined(self.nodes_a, self.nodes_b, here, there)
+        return Unjoined(self.nodes_a, self.nodes_b, *ends)
 
 
 @dataclass
@@ -176,5 +175,5 @@ def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
     found.uneven |= bool((count > usual).any())
     for i in np.flatnonzero(count < usual).tolist():
         one, other = int(g[i]), int(h[i])
-        nodes = [tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other)]
-        found.missing += [Unjoined(nodes[0], nodes[1], free[one], free[other])] * int(usual - count[i])
+        nodes_a, nodes_b = (tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other))
+        found.missing += [Unjoined(nodes_a, nodes_b, free[one], free[other])] * int(usual - count[i])
