@@ -36,6 +36,7 @@ __all__ = [
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",
+    "WrongCall",
     "broken_rule",
     "nearest",
     "wrong_value",
@@ -85,6 +86,10 @@ class SoftibWarning(UserWarning):
 
 class InputError(SoftibError):
     """The user's input is wrong."""
+
+
+class WrongCall(InputError, TypeError):
+    """A public function was called with an argument that it does not have, or without one that it needs."""
 
 
 class UnknownFormat(InputError):

@@ -65,6 +65,9 @@ def test_an_argument_of_another_type_is_one_line_before_any_work(name):
         (lambda: TREE.table(None), "Fabric.table: kind is text, not None"),
         (lambda: TREE.links.column(5), "Table.column: name is text, not 5"),
         (lambda: softib.route(TREE).path(1, 2), "Routing.path: a is text, not 1"),
+        (lambda: softib.check(TREE, ignore="link-slow"), "check: ignore is a list of texts, not 'link-slow'"),
+        (lambda: softib.route(TREE).path("a"), "Routing.path(): missing a required argument: 'b'"),
+        (lambda: softib.check(TREE, None, 1e-9), "check(): too many positional arguments"),
     ],
 )
 def test_the_line_says_what_is_right(call, says):

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import softib
+from softib.api.fabric import result_of
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats.registry import write
 from softib.iba.constants import NodeType
@@ -161,3 +162,29 @@ def test_ends_may_be_lids_as_for_ibtracert(tmp_path):
         assert f"no port has LID {int(lid)}" in one_line(command("path", source, "2", lid, "--lfts", dump))
     source.write_text(TWO_SWITCHES.replace("beta HCA-1", "2 HCA-1"))
     assert command("path", source, "alpha", "2", "--lfts", dump, "--json").json()["dlid"] == 4, "a name goes first"
+
+
+def test_a_loop_is_named_by_its_switches_and_printed_once(tree, tmp_path):
+    """Two switches that send a LID to each other: the tables of a dump, with two entries changed."""
+    dump = tmp_path / "t.lft"
+    command("route", tree, "--engine", "minhop", "--dump", dump)
+    document = command("path", tree, "host-0001", "host-0008", "--lfts", dump, "--json").json()
+    spine = document["hops"][2]
+    blocks = re.split(r"(?=^Unicast lids)", dump.read_text(), flags=re.M)
+    back = rf"^(0x{document['dlid']:04x}) \d+"
+    at = next(i for i, block in enumerate(blocks) if f"({spine['node']})" in block.split("\n")[0])
+    blocks[at] = re.sub(back, rf"\1 {spine['in_port']:03}", blocks[at], flags=re.M)
+    dump.write_text("".join(blocks))
+    said = command("path", tree, "host-0001", "host-0008", "--lfts", dump)
+    assert said.code == 1 and f"the packet loops: leaf-1 -> {spine['node']} -> leaf-1" in said.out
+    assert said.out.count(", out ") == 2
+
+
+def test_a_port_guid_names_its_port(tree):
+    fabric = softib.load(tree)
+    routing = softib.route(fabric)
+    plain = routing.path("host-0001", "host-0008")
+    f = result_of(fabric).fabric
+    port = int(f.port(int(f.node_names().index("host-0008")), 1))
+    assert int(f.port_guid[port]) not in f.node_guid.tolist()
+    assert routing.path("host-0001", f"{int(f.port_guid[port]):#018x}").hops == plain.hops

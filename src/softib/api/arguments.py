@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, WrongCall
 from softib.plural import counted
 
 __all__ = ["Suggests", "check_choice", "check_fields", "checked", "checked_methods", "totals"]
@@ -48,7 +48,7 @@ SOURCES = ("source", "before", "after")
 
 
 def _texts(value: Any) -> bool:
-    return isinstance(value, Sequence | set) and not isinstance(value, bytes) and all(_path(v) for v in value)
+    return isinstance(value, Sequence | set) and not isinstance(value, str | bytes) and all(_path(v) for v in value)
 
 
 def _path(value: Any) -> bool:
@@ -84,7 +84,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             given = signature.bind(*args, **named).arguments
         except TypeError as error:
-            raise TypeError(f"{called_as}(): {error}") from None
+            raise WrongCall(f"{called_as}(): {error}") from None
         for name, value in given.items():
             if name not in kinds:
                 continue

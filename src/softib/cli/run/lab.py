@@ -25,10 +25,10 @@ class Laboratories(Result):
 
 
 @click.command()
-@click.argument("number", required=False, type=click.IntRange(1))
+@click.argument("number", required=False, type=str)
 @click.option("--check", is_flag=True, help="Judge the answers and repairs in the laboratory's folder.")
 @json_option
-def command(number: int | None, check: bool, as_json: bool) -> int:
+def command(number: str | None, check: bool, as_json: bool) -> int:
     """List the laboratories, or begin laboratory NUMBER: a folder with a fabric, commands to try, and a
     question.
 
@@ -42,11 +42,13 @@ def command(number: int | None, check: bool, as_json: bool) -> int:
     """
     import softib
 
+    if number is not None and not number.isdecimal():
+        raise click.UsageError(f"{number!r} is not the number of a laboratory; 'softib lab' lists them")
     if number is None:
         if check:
             raise click.UsageError("--check needs the NUMBER of a laboratory")
         return _list(as_json)
-    lab = softib.lab(number)
+    lab = softib.lab(int(number))
     if check:
         result = lab.check()
         print_result(result, as_json)

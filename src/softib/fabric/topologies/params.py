@@ -48,9 +48,14 @@ def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
     return error
 
 
+def _doc(p: Parameter) -> str:
+    """Return the description of a parameter for an error; empty where it only repeats its name."""
+    return f"; {p.doc}" if p.doc != p.name else ""
+
+
 def _whole(p: Parameter, kind: str, value: Any) -> int:
     if isinstance(value, bool) or not (isinstance(value, int) or hasattr(value, "__index__")):
-        raise impossible(kind, p.name, f": {value!r} is not a whole number; {p.doc}")
+        raise impossible(kind, p.name, f": {value!r} is not a whole number{_doc(p)}")
     number = int(value)
     if not p.low <= number <= p.high:
         raise impossible(kind, p.name, f": {number} is out of range; it can be {p.low} to {p.high}")
