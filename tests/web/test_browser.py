@@ -84,7 +84,8 @@ def test_a_node_is_found_by_its_name_and_shows_its_ports(page: Browser) -> None:
 
 def test_a_job_that_is_clicked_is_shown_alone(page: Browser) -> None:
     page.click("#tab-jobs")
-    assert page.run("[...document.querySelectorAll('#jobs [data-job]')].map(b => b.dataset.job)") == ["train", "cfd"]
+    jobs = "[...document.querySelectorAll('#jobs [data-job]')].map(b => b.dataset.job).join()"
+    until(page, f"{jobs} === 'train,cfd'", "the jobs")
     assert "2 hosts" in page.run("document.querySelector('[data-job=train]').textContent")
     page.click("[data-job=cfd]")
     until(
@@ -280,16 +281,16 @@ def large(tmp_path_factory) -> Iterator[tuple[Browser, float]]:
 
 
 @pytest.mark.slow
-def test_eleven_thousand_hosts_load_in_five_seconds_and_move_without_stalls(large) -> None:
-    """Bars: the page works for less than 5 s until its map is there, and for less than 100 ms a frame while the map is
+def test_eleven_thousand_hosts_load_and_move_with_little_work_of_the_page(large) -> None:
+    """Bars: the page works for less than 2 s until its map is there, and for less than 20 ms a frame while the map is
     dragged. They are processor time; bench/web_map.py prints times of the clock."""
     page, loaded_s = large
     drags = [pan(page, ratio) for ratio in (1.0, 1.0, 0.3, 0.08)]
     for drag in drags:
         print(f"{len(drag.frames)} frames of {drag.frame_ms:.0f} ms, the longest {drag.frames[-1]:.0f} ms by the clock")
     print(f"loaded with {loaded_s:.1f} s of the processor")
-    assert loaded_s < 5
-    assert max(drag.frame_ms for drag in drags) < 100
+    assert loaded_s < 2
+    assert max(drag.frame_ms for drag in drags) < 20
 
 
 @pytest.mark.slow
