@@ -14,6 +14,7 @@ import softib
 from softib.api.acceptance.accepting import where_to_measure
 from softib.api.acceptance.collectives import collective_findings, run_collectives
 from softib.live.acceptance.collective_runs import run_benchmark
+from tests.conftest import find_shared_data
 from tests.scratch import scratch
 
 OSU = "# OSU MPI Allreduce Latency Test v7.3\n# Datatype: MPI_CHAR.\n# Size       Avg Latency(us)\n{rows}"
@@ -160,3 +161,15 @@ def test_a_real_mpi_program_on_a_paced_fabric_shows_a_slow_port(paced, stock, tm
     (row,) = slow.collectives[0].rows
     assert row.measured > 10 * row.predicted, "a twentieth of the rate"
     assert slow.findings.of("collective-slow"), slow.collectives
+
+
+def test_a_real_log_of_osu_is_not_slow():
+    """osu_latency between two hosts of a site with EDR adapters (1.1 us, 12 GB/s): no size is slow."""
+    folder = find_shared_data()
+    if folder is None:
+        pytest.skip("no real data")
+    log = folder / "ofc-osu-edr" / "network__infiniband__osu-mpi-benchmarks__initial__latency__compute001.log"
+    tree = softib.generate("fat-tree", radix=4, levels=2, generation="EDR")
+    (run,) = run_collectives(where_to_measure(tree, ["host-0001", "host-0002"]), [f"cat {log}"], 1)
+    assert run.collective == "mpi-latency" and not run.why and len(run.rows) > 15
+    assert not run.slow

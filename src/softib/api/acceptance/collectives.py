@@ -26,6 +26,9 @@ __all__ = ["CollectiveRow", "CollectiveRun", "check_commands", "collective_findi
 LEAST_LOCAL_US = 10_000.0
 """Predicted time from which sizes are judged on a running fabric, whose ranks share this machine's
 processors: several turns of its scheduler, which take the time of shorter collectives."""
+LEAST = 1.5
+"""Measured over predicted time below which no size is slow: one of ten measurements is outside of its
+range, and the sizes of one log are outside together."""
 UNKNOWN = 2.0
 """Measured over predicted time from which a size is slow if the library was never measured (chosen by
 softib)."""
@@ -45,7 +48,7 @@ class CollectiveRow(Result):
     judged: bool
     """False: no prediction, or too short for programs that share this machine's processors."""
     slow: bool
-    """Worse than its range; without a range, half as fast as predicted or slower."""
+    """Worse than its range and by half or more; without a range, half as fast as predicted or slower."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ def _rows(place: AcceptanceSource, log: BenchmarkLog, compared: Against) -> list
         worse = row.measured / row.predicted if log.unit == "us" else row.predicted / row.measured
         limits = [x / row.predicted for x in (row.low, row.high) if x is not None]
         most = UNKNOWN if not limits else limits[1] if log.unit == "us" else 1 / limits[0]
-        outside = worse > most
+        outside = worse > max(most, LEAST)
         out.append(CollectiveRow(row.bytes, row.measured, row.predicted, row.low, row.high, judged, judged and outside))
     return out
 

@@ -186,9 +186,16 @@ CAUSES: tuple[Cause, ...] = (
         "host",
         0.03,
         "the adapter's port was not active when the job began",
-        "a starting job reports it before it sends",
+        "a starting job reports it before it sends, or its other end does not reach it",
         "softib run --node {node} -- ibstat; the cable {a} ↔ {b}",
-        {"port-not-active": 0.55, "no-device": 0.2, "no-transport": 0.12, "connect-failed": 0.06, "aborted": 0.02},
+        {
+            "port-not-active": 0.55,
+            "no-device": 0.2,
+            "no-transport": 0.12,
+            "connect-failed": 0.06,
+            "retry-exceeded": 0.04,
+            "aborted": 0.02,
+        },
         {
             "unreached": 0.95,
             "link-reported": 0.5,
