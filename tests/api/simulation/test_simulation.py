@@ -441,3 +441,12 @@ def test_fewer_senders_help_an_incast_and_not_an_exchange(workload, helps):
     causes = [port for port in run.busy_ports if port["cause"].startswith("the receiver's own link")]
     assert causes and all(helps in port["help"] for port in causes)
     assert run.simulated_us / run.what_if.simulated_us == pytest.approx(2, rel=0.1)
+
+
+def test_a_run_that_computes_names_computing_and_not_latencies():
+    """A step of which nine tenths are computing, and a barrier, which is latencies."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, hosts=16, generation="NDR")
+    step = softib.simulate(tree, "training-step:1,layers=4,hidden=2048,batch=2048")
+    figures = step.to_json()["jobs"][0]["training"]
+    assert figures["efficiency"] > 0.5 and "computations and exchanges inside hosts take" in step.busy_ports[0]["cause"]
+    assert "latencies are the limit" in softib.simulate(tree, "latency:2").busy_ports[0]["cause"]

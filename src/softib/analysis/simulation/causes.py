@@ -274,6 +274,20 @@ def _cause(
     )
 
 
+def _computing(run: RunResult) -> float:
+    """Return the share of the run in which any computation ran."""
+    m, o = run.messages, run.outcome
+    rows = np.flatnonzero(m.computes & (o.arrived_ps >= 0) & (m.delay_ps > 0))
+    if not len(rows) or o.end_ps <= 0:
+        return 0.0
+    end = o.arrived_ps[rows]
+    begin = end - m.delay_ps[rows]
+    order = np.argsort(begin, kind="stable")
+    begin, covered = begin[order], np.maximum.accumulate(end[order])
+    before = np.concatenate([[0], covered[:-1]])
+    return float(np.maximum(covered - np.maximum(begin, before), 0).sum() / o.end_ps)
+
+
 def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
     """Return :func:`_cause` if no link is busy for half of the run: latencies, messages that wait
     for earlier ones, or ACK timeouts after losses."""
@@ -296,6 +310,13 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
     if not repeated:
         most = float(run.load.max())
         busy = "no link is busy" if most < HARDLY else f"no link is busy for more than {most:.0%} of the run"
+        computing = _computing(run)
+        if computing >= BUSY:
+            return (
+                f"{whose}: {busy}; computations and exchanges inside hosts take {computing:.0%} of the run",
+                "faster processors or GPUs, or computing and communication at the same time",
+                (),
+            )
         advice = "larger messages, or more of them under way"
         if any(getattr(job, "window", 0) == 1 for job in run.workload.jobs):
             advice += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
