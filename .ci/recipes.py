@@ -1,4 +1,4 @@
-"""Recipes of a release for conda-build and Spack, from pyproject.toml: python .ci/recipes.py SDIST FOLDER.
+"""Recipes of a release for rattler-build (conda) and Spack 1, from pyproject.toml: python .ci/recipes.py SDIST FOLDER.
 
 Both build from the source distribution, which lies beside the recipe or is named by SOFTIB_REPOSITORY.
 """
@@ -14,7 +14,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
-CONDA = """package:
+CONDA = """schema_version: 1
+
+package:
   name: softib
   version: "{version}"
 
@@ -24,15 +26,16 @@ source:
 
 build:
   number: 0
-  skip: true  # [not linux]
-  script: {{{{ PYTHON }}}} -m pip install . -vv --no-deps --no-build-isolation
-  entry_points:
-    - softib = softib.cli.main:main
+  skip: not linux
+  script: ${{{{ PYTHON }}}} -m pip install . -vv --no-deps --no-build-isolation
+  python:
+    entry_points:
+      - softib = softib.cli.main:main
 
 requirements:
   build:
-    - {{{{ compiler('c') }}}}
-    - {{{{ stdlib('c') }}}}
+    - ${{{{ compiler('c') }}}}
+    - ${{{{ stdlib('c') }}}}
   host:
     - python {python}
     - pip
@@ -43,11 +46,12 @@ requirements:
 {run}
     - rdma-core
 
-test:
-  imports:
-    - softib
-  commands:
-    - softib --version
+tests:
+  - python:
+      imports:
+        - softib
+  - script:
+      - softib --version
 
 about:
   summary: "{summary}"
@@ -57,6 +61,8 @@ about:
 """
 
 SPACK = '''"""Package of softib for Spack."""
+
+from spack_repo.builtin.build_systems.python import PythonPackage
 
 from spack.package import *
 
@@ -101,7 +107,7 @@ def recipes(project: dict[str, Any], build: list[str], url: str, sha256: str) ->
         build="\n".join(_depends(need, '"build"') for need in build),
         run="\n".join(_depends(need, '("build", "run")') for need in needs),
     )
-    return {"conda-meta.yaml": conda, "spack-package.py": spack}
+    return {"recipe.yaml": conda, "spack-package.py": spack}
 
 
 def _depends(need: str, kind: str) -> str:

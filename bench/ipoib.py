@@ -1,4 +1,5 @@
-"""iperf3 between two nodes over ib0 beside a veth pair, in turns on one machine; 64 nodes that ping each other; a pulled link.
+"""iperf3 between two nodes over ib0 beside a veth pair, in turns on one machine; 64 nodes that ping each other; pulled
+links; each in datagram and in connected mode.
 
     python bench/ipoib.py [--rounds 3] [--seconds 4] [--nodes 64] [--skip-nodes] [--skip-fault]
 
@@ -27,10 +28,11 @@ AT_ONCE = 4
 
 
 class Fabric:
-    """A running fabric whose groups have this MTU."""
+    """A running fabric whose groups have this MTU, and whose networks are in connected mode or not."""
 
-    def __init__(self, folder: Path, mtu: int, hosts: int):
-        self.name = f"bench-ipoib-{os.getpid()}-{mtu}"
+    def __init__(self, folder: Path, mtu: int, hosts: int, connected: bool = False):
+        self.connected = connected
+        self.name = f"bench-ipoib-{os.getpid()}-{mtu}{'-connected' if connected else ''}"
         (folder / f"{mtu}.conf").write_text(RULES[mtu])
         (folder / f"{mtu}.yaml").write_text(
             f"generation: NDR\ntopology: {{kind: fat-tree, levels: 2, radix: 16, hosts: {hosts}}}\n"
@@ -47,7 +49,8 @@ class Fabric:
         subprocess.run([*SOFTIB, *words], check=True, stderr=subprocess.DEVNULL)
 
     def on(self, node: str, *command: str) -> list[str]:
-        return [*SOFTIB, "run", "--fabric", self.name, "--net", "--node", node, "--", *command]
+        mode = ["--connected"] if self.connected else []
+        return [*SOFTIB, "run", "--fabric", self.name, "--net", *mode, "--node", node, "--", *command]
 
     def begin(self, node: str, *command: str) -> subprocess.Popen[str]:
         return subprocess.Popen(self.on(node, *command), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -115,12 +118,14 @@ class Veth:
         subprocess.run(["ip", "link", "del", self.ends[0]], check=False, stderr=subprocess.DEVNULL)
 
 
-def rates(small: Fabric, large: Fabric, rounds: int, seconds: float) -> None:
+def rates(small: Fabric, large: Fabric, connected: Fabric, rounds: int, seconds: float) -> None:
     veth = Veth()
-    rows: dict[str, list[float]] = {"veth": [], "MTU 4092, offload": [], "MTU 2044, datagram by datagram": []}
+    names = ("veth", "connected, MTU 65520", "MTU 4092, offload", "MTU 2044, datagram by datagram")
+    rows: dict[str, list[float]] = {name: [] for name in names}
     try:
         for _ in range(rounds):
             rows["veth"].append(veth.gbps(seconds))
+            rows["connected, MTU 65520"].append(over_ib(connected, True, seconds))
             rows["MTU 4092, offload"].append(over_ib(large, True, seconds))
             rows["MTU 2044, datagram by datagram"].append(over_ib(small, False, seconds))
     finally:
@@ -139,13 +144,15 @@ def everyone(fabric: Fabric, count: int) -> None:
     began = time.monotonic()
     kept = [fabric.begin(name, "sh", "-c", "echo $SOFTIB_ADDRESS; exec sleep 1200") for name in names]
     addresses = [one.stdout.readline().strip() for one in kept if one.stdout]
-    print(f"{count} networks are up after {time.monotonic() - began:.1f} s", flush=True)
+    mode = "connected" if fabric.connected else "datagram"
+    print(f"{mode} mode: {count} networks are up after {time.monotonic() - began:.1f} s", flush=True)
     began, lost = time.monotonic(), 0
-    command = "; ".join(f"ping -c 1 -W 5 -q {a} >/dev/null || echo {a}" for a in addresses)
+    size = "-M do -s 60000" if fabric.connected else ""  # one message of a connection
+    command = "; ".join(f"ping -c 1 -W 5 -q {size} {a} >/dev/null || echo {a}" for a in addresses)
     for first in range(0, count, AT_ONCE):
         some = [fabric.begin(name, "sh", "-c", command) for name in names[first : first + AT_ONCE]]
         lost += sum(len(one.communicate(timeout=LIMIT_S)[0].split()) for one in some)
-    print(f"{count * count} pings in {time.monotonic() - began:.1f} s, {lost} lost", flush=True)
+    print(f"{mode} mode: {count * count} pings in {time.monotonic() - began:.1f} s, {lost} lost", flush=True)
     for one in kept:
         one.terminate()
     for one in kept:
@@ -168,7 +175,10 @@ def pulled(fabric: Fabric) -> None:
     server.terminate()
     server.communicate(timeout=LIMIT_S)
     sent, got = (int(re.search(rf"(\d+) {word}", output)[1]) for word in ("packets transmitted", "received"))
-    print(f"four links pulled: {sent - got} of {sent} pings lost, {(sent - got) * 10} ms in all", flush=True)
+    mode = "connected" if fabric.connected else "datagram"
+    print(
+        f"{mode} mode, four links pulled: {sent - got} of {sent} pings lost, {(sent - got) * 10} ms in all", flush=True
+    )
 
 
 def main() -> None:
@@ -182,16 +192,18 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         small, large = Fabric(Path(folder), 2044, args.nodes), Fabric(Path(folder), 4092, args.nodes)
+        connected = Fabric(Path(folder), 4092, args.nodes, connected=True)
         try:
             if args.rounds:
-                rates(small, large, args.rounds, args.seconds)
-            if not args.skip_fault:
-                pulled(small)
-            if not args.skip_nodes:
-                everyone(small, args.nodes)
+                rates(small, large, connected, args.rounds, args.seconds)
+            for fabric in (small, connected):
+                if not args.skip_fault:
+                    pulled(fabric)
+                if not args.skip_nodes:
+                    everyone(fabric, args.nodes)
         finally:
-            small.down()
-            large.down()
+            for fabric in (small, large, connected):
+                fabric.down()
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main() -> None:
         source = Path(folder, "bench.yaml")
         source.write_text(FABRIC.format(radix=options.radix))
         with softib.up(source, name="bench-monitor") as fabric:
-            measure(fabric.name, int(fabric.status()["pid"]), options.rounds, Path(folder))
+            measure(fabric.name, fabric.status().pid, options.rounds, Path(folder))
 
 
 def measure(name: str, pid: int, rounds: int, folder: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.fabric.faults.kinds import FAULTS
+from softib.fabric.topologies.registry import KINDS
 from softib.fabric.topologies.spec_models import fabric_schema
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended
@@ -129,6 +130,8 @@ def page() -> str:
             f"### kind: {kind['title']}",
             "",
             kind["description"][:1].upper() + kind["description"][1:] + ".",
+            "",
+            f"*Source:* {KINDS[kind['title']].source}.",
             "",
         ]
         lines += table(kind["properties"], kind["required"])

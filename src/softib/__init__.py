@@ -59,7 +59,23 @@ if TYPE_CHECKING:
     from softib.api.planning.design import Demand, Designs, plan_design
     from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
-    from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
+    from softib.api.records import (
+        ActiveFault,
+        AttributeChange,
+        Change,
+        ExpectedErrors,
+        Explanation,
+        FabricStatus,
+        FaultedPlace,
+        FaultReply,
+        Finding,
+        JobTree,
+        Kind,
+        ManagerStatus,
+        Moved,
+        Parameter,
+        Problem,
+    )
     from softib.api.results import Changes, Prediction, Report
     from softib.api.routing import Remedy, Routing
     from softib.api.running.attach import Attachment
@@ -116,6 +132,8 @@ _LAZY = {
     **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    **dict.fromkeys(("FabricStatus", "JobTree", "ManagerStatus", "Moved"), "records"),
+    **dict.fromkeys(("ActiveFault", "ExpectedErrors", "FaultReply", "FaultedPlace"), "records"),
     **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
@@ -138,6 +156,7 @@ _LAZY = {
 
 __all__ = [
     "Acceptance",
+    "ActiveFault",
     "Advice",
     "Attachment",
     "AttributeChange",
@@ -156,25 +175,32 @@ __all__ = [
     "Demand",
     "Designs",
     "Drawing",
+    "ExpectedErrors",
     "Explanation",
     "Exporter",
     "ExporterOptions",
     "Fabric",
+    "FabricStatus",
     "Facts",
     "FaultLedger",
+    "FaultReply",
+    "FaultedPlace",
     "Finding",
     "Findings",
     "Growth",
     "InputError",
     "Isolation",
     "IsolationLedger",
+    "JobTree",
     "Jobs",
     "Kind",
     "Lab",
     "LabCheck",
     "LimitError",
     "MadTimeout",
+    "ManagerStatus",
     "MissingLibrary",
+    "Moved",
     "Node",
     "NodeCheck",
     "NvmeBench",

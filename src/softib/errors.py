@@ -107,7 +107,7 @@ class UnknownName(InputError):
         similar = nearest(name, names)
         rest = ", …" if len(names) > 20 else ""
         hint = f"did you mean {', '.join(similar)}?" if similar else f"known: {', '.join(names[:20])}{rest}"
-        super().__init__(f"no {what} named {name!r}; {hint}")
+        super().__init__(f"no {what} named {name!r}; {hint if names else 'there is none'}")
         self.name = name
 
 

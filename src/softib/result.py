@@ -26,11 +26,13 @@ __all__ = [
     "also",
     "columns",
     "document",
+    "field_types",
     "html_table",
     "json_type",
     "key",
     "plain",
     "schema_id",
+    "without_none",
 ]
 
 VERSIONS: dict[str, int] = {}
@@ -236,14 +238,15 @@ def _typed_keys(cls: type[Result]) -> Iterator[tuple[str, Any]]:
             yield from ((k, NotRequired[t] if how.optional else t) for k, t in _typed_keys(how.flat))
             continue
         kind = how.type or _evaluated(cls, declared.get(name), functions.get(name))
-        typed = _of_json(_without_none(kind) if how.optional else kind)
+        typed = _of_json(without_none(kind) if how.optional else kind)
         text = texts.get(name) or (functions[name].__doc__ if name in functions else None)
         if text:
             typed = Annotated[typed, Described(description=inspect.cleandoc(text))]
         yield how.name or name, NotRequired[typed] if how.optional else typed
 
 
-def _without_none(kind: Any) -> Any:
+def without_none(kind: Any) -> Any:
+    """Return the annotation ``kind`` without its ``None``."""
     return functools.reduce(operator.or_, (part for part in kind.__args__ if part is not type(None)))
 
 
@@ -255,6 +258,12 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
         owner = next(c for c in cls.__mro__ if field.name in inspect.get_annotations(c))
         annotation, module = field.type, owner.__module__
     return eval(annotation, _names(module)) if isinstance(annotation, str) else annotation
+
+
+@_once
+def field_types(cls: Any) -> dict[str, Any]:
+    """Return the type of each field of a result's class that is in JSON."""
+    return {f.name: _evaluated(cls, f, None) for f in _fields(cls) if not f.metadata.get(KEY, Key()).hidden}
 
 
 @_once

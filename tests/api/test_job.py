@@ -28,10 +28,10 @@ def fabric():
 
 def test_hosts_of_one_leaf_meet_in_their_leaf(fabric):
     near = fabric.job(["host-0001", "host-0002"])
-    assert near["nodes"] == [near["top"]] == near["hosts"][:1] and near["hosts"][0] == near["hosts"][1]
+    assert near.nodes == [near.top] == near.hosts[:1] and near.hosts[0] == near.hosts[1]
     far = fabric.job(["host-0001", "host-0008"])
-    assert len(far["nodes"]) == 3 and far["top"] not in far["hosts"] and len(set(far["hosts"])) == 2
-    assert fabric.job(["host-0001", "host-0008"], streaming=True)["tree"] != far["tree"]
+    assert len(far.nodes) == 3 and far.top not in far.hosts and len(set(far.hosts)) == 2
+    assert fabric.job(["host-0001", "host-0008"], streaming=True).tree != far.tree
 
 
 def test_the_command_line_says_it_too(fabric):

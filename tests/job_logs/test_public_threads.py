@@ -108,6 +108,10 @@ def test_the_rank_that_did_not_begin_is_behind(tmp_path):
     first = read(tmp_path, text).events[0]
     assert (first.symptom, first.detail) == ("rank-behind", "ranks 2")
     assert causes(read(tmp_path, text))[0] == "hang"
+    assert any(
+        "ranks 2 ended their last one" in line
+        for line in explain_failure(read(tmp_path, text), None, None).text_lines()
+    )
 
 
 REFUSED = "a1:46:86 [0] misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with"

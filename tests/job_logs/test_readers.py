@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import softib
 from softib.errors import UnreadableFile
 from softib.job_logs.clock import time_of
 from softib.job_logs.events import SYMPTOMS
@@ -159,6 +160,29 @@ def test_exit_codes_above_128_are_signals(tmp_path, code, symptom):
         e.symptom
         for e in read_logs([write(tmp_path, f"  Process name: [[2966,1],2]\n  Exit code:    {code}\n")]).events
     ] == [symptom]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "ethernet_read_data: Couldn't read reports\n",
+        "ethernet_read_keys: Couldn't read remote address\n Unable to read to socket/rdma_cm\n",
+        " Unable to read from socket/rdma_cm\n Failed to exchange data between server and clients\n",
+    ],
+)
+def test_perftest_whose_other_end_is_dead(tmp_path, lines):
+    """Texts of perftest 4.5, seen when its other process was killed."""
+    events = read_logs([write(tmp_path, lines)]).events
+    assert [e.symptom for e in events] == ["peer-lost"] and events[0].count == lines.count("\n")
+    cause = softib.why(write(tmp_path, lines)).causes[0]
+    assert cause.code == "process-died"
+
+
+@pytest.mark.parametrize(("code", "symptoms"), [(137, ["process-died"]), (139, ["process-died"]), (1, []), (143, [])])
+def test_softib_run_says_which_signal_ended_a_program(tmp_path, code, symptoms):
+    """SIGTERM (143) is of a scheduler or an operator: no cause."""
+    line = f"softib: ib_send_bw ended with exit code {code}; keep its output: softib why LOG --fabric pod explains it\n"
+    assert [e.symptom for e in read_logs([write(tmp_path, line)]).events] == symptoms
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from softib.errors import InputError
+from softib.plan import designs
 from softib.plan.designs import Demand, candidates
 from softib.plan.floor import lay_out, read_floor
 from softib.plan.growth import growth
@@ -85,6 +86,19 @@ def test_impossible_demands_are_one_line():
     with pytest.raises(InputError) as odd:
         candidates(Demand(100, radix=5))
     assert str(odd.value).count("odd") == 1  # the reason stands once
+
+
+def test_a_design_that_no_subnet_can_address_is_refused(monkeypatch):
+    """IBA 4.1.3: 49,151 unicast LIDs, one for each host port and switch. Beyond it the reason is that limit, and among
+    the others that of the demand's own oversubscription."""
+    with pytest.raises(InputError, match="49,151 LIDs for host ports and switches"):
+        candidates(Demand(65_536))
+    with pytest.raises(InputError, match=r"3 levels of 4-port switches hold 16, 4 levels 32$"):
+        candidates(Demand(1000, radix=4))
+    monkeypatch.setattr(designs, "LID_UCAST_MAX", 128 + 79)  # a full tree of 8 ports: 32 leaves, 32 spines, 16 cores
+    assert any(line.startswith("fat tree, 3 tiers: 208 host ports") for line in candidates(Demand(128, radix=8))[1])
+    monkeypatch.setattr(designs, "LID_UCAST_MAX", 128 + 80)
+    assert "fat tree, 3 tiers" in {c.label for c in candidates(Demand(128, radix=8))[0]}
 
 
 def test_growth_counts_cables_by_both_ends():

@@ -1,18 +1,21 @@
 """Virtual ports under a manager: LIDs, P_Keys, states, paths; what comes, goes, lies or is lost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.fabric.virtual_ports import give_virtual_ports
-from softib.iba.constants import PortState, SmpAttr
+from softib.iba.constants import LFT_NO_ROUTE, PortState, SmpAttr
 from softib.iba.sa import GUIDInfoRecord, MCMemberRecord, NodeRecord, PathRecord, SaMethod, SaStatus
 from softib.iba.smp import ATTR_AT, DATA_AT, METHOD_AT, PortInfo
 from softib.iba.vendor.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.dry_run import DryRun
 from softib.sm.managers.partitions import parse_partitions
+from softib.sm.tables.table_proof import prove_tables
 from tests.agents.vport_changes import change_vport
 from tests.sm.replication.replication_lab import Lab
 from tests.sm.sa.asking import PREFIX, Asked, hosts
@@ -91,6 +94,24 @@ def test_paths_lead_to_them_and_tables_too(engine):
     get.dlid[:] = lid
     answer = a.plane.send(get, a.port, a.now_ps)
     assert len(answer) == 1 and answer.slid[0] == lid
+
+
+@pytest.mark.parametrize("engine", ["minhop", "ftree", "updn"])
+def test_the_proof_of_tables_counts_their_lids(engine):
+    """Each LID leads to its port: all arrive. A switch without a port for one of them loses the pairs of its hosts."""
+    f, _ = fabric(own=(1, 2), functions=4)
+    sm = managed(f, engine=engine).sm
+    proof = prove_tables(sm.database, sm.graph, sm.routing, sm.config)
+    assert (proof.lost, proof.loop) == (0, ()) and proof.good
+    lids, graph = sm.database.vports.lid, sm.graph
+    lid = int(lids[lids > 0][0])
+    away = int(
+        graph.end_switch[(graph.end_lid != lid) & (graph.end_switch != graph.end_switch[graph.end_lid == lid])][0]
+    )
+    lft = sm.routing.lft.copy()
+    lft[away, lid] = LFT_NO_ROUTE
+    senders = int(((graph.end_switch == away) & ~graph.end_is_switch).sum())
+    assert prove_tables(sm.database, graph, replace(sm.routing, lft=lft), sm.config).lost == senders
 
 
 def test_records_of_devices_are_those_of_ports():

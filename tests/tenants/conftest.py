@@ -70,5 +70,18 @@ def ask(asking, service):
     return asking
 
 
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """A running fabric with a service on it, for all tests: each uses its own P_Keys, and leaves the default partition as it was."""
+    pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+    from tests.tenants.subnet_lab import SubnetLab
+
+    made = SubnetLab(tmp_path_factory.mktemp("lab"))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
 def name_of(request) -> str:
     return f"{request['client']}: {request['method']} {request['path']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.fabric_port import FabricPort
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
+from softib.tenants import changes
+from softib.tenants.changes import Options
 from softib.tenants.managers import InternalManager
 from softib.tenants.model import Member
 from softib.tenants.service import TenantService
@@ -35,7 +38,13 @@ class SubnetLab(FabricUp):
         f = self.fabric
         self.rows = {int(f.port_guid[p]): p for p in f.end_ports().tolist() if f.port_num[p]}
         self.hosts = list(self.rows)
+        self.folder = folder
         self.service = self.serve(folder)
+
+    def restart(self) -> None:
+        """Another process of the service goes on with its database."""
+        self.service.close()
+        self.service = self.serve(self.folder)
 
     def serve(self, folder: Path) -> TenantService:
         def opened() -> Opened:
@@ -81,3 +90,35 @@ class SubnetLab(FabricUp):
 
 def members(*guids: int, full: bool = True) -> dict[int, Member]:
     return dict.fromkeys(guids, Member(full))
+
+
+def add(lab, pkey, guids, **options):
+    return lab.change(lambda d: changes.add_members(d, pkey, guids, Options(**options), lab.service.view.room))
+
+
+def remove(lab, pkey, *guids):
+    return lab.change(lambda d: changes.remove_members(d, pkey, guids))
+
+
+def delete(lab, pkey):
+    """Without the quarantine by time."""
+    return lab.change(lambda d: changes.delete_partition(d, pkey, 0.0, 0.0))
+
+
+def search_now(lab):
+    """The search that is due once a minute: one that begins now."""
+    programmer, begun = lab.service.programmer, []
+
+    def begin() -> None:
+        if programmer._search is None:
+            programmer._due = 0.0
+            begun.append(True)
+
+    until(lambda: programmer.call(begin) or begun)
+
+
+def until(what, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -13,6 +13,9 @@ pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
 from softib.tenants.accounts import Account
+from softib.tenants.isolation import isolation_of
+from softib.tenants.state import State
+from softib.tenants.subnet import Held
 from softib.web.ufm.gate import CERTIFICATE, MOST_OCTETS
 from tests.tenants.asking import PASSWORD, basic
 
@@ -82,6 +85,60 @@ def test_a_tenant_stays_within_itself(ask, service, accounts):
     assert ask("POST", "/tenants/v1/partitions", {"name": "d"}, red)[0] == 409  # its limit
     for pkey in list(service.state.partitions.keys() - {0x7FFF}):
         ask("DELETE", f"/ufmRest/resources/pkeys/{pkey:#x}")
+
+
+def test_rights_come_before_what_a_change_would_say(ask, accounts):
+    """An account without the right to a partition gets 403, not what is wrong with the request for its owner."""
+    red, blue = accounts["red"], accounts["blue"]
+    made = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red)[1]["pkey"]
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x7fff", authorization=red)[0] == 403
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x7fff")[0] == 409
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": made}, blue)[0] == 403
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": made}, red)[0] == 400
+    assert ask("PUT", "/ufmRest/resources/pkeys/qos_conf", {"pkey": made}, blue)[0] == 403
+    assert ask("DELETE", f"/ufmRest/resources/pkeys/{made}/guids/{GUID}", authorization=blue)[0] == 403
+    network = {"id": "n", "provider:segmentation_id": int(made, 16)}
+    assert ask("POST", "/ufmRest/cloudx/Network", network, blue)[0] == 403
+    assert ask("DELETE", f"/ufmRest/resources/pkeys/{made}", authorization=red)[0] == 200
+
+
+def test_the_page_is_closed_to_tenants_and_strangers(ask, accounts):
+    """It shows the fabric of all tenants, also on loopback, where tenants' programs may run."""
+    for path in ("/api/v1/ports", "/api/openapi.json", "/"):
+        assert ask("GET", path)[0] == 418, "passed on"
+        assert ask("GET", path, authorization=accounts["looker"])[0] == 418
+        assert ask("GET", path, authorization=accounts["red"])[0] == 403
+        assert ask("GET", path, authorization="-")[0] == 401
+
+
+@pytest.mark.parametrize("headers", [{"origin": "http://evil"}, {"origin": "null"}, {"sec_fetch_site": "cross-site"}])
+def test_a_page_of_another_site_changes_nothing(ask, service, headers):
+    """The browser adds the name and password that it remembers."""
+    assert ask("POST", "/ufmRest/resources/pkeys", ONE, **headers)[0] == 403
+    assert int(ONE["pkey"], 16) not in service.state.partitions
+    own = {"origin": "http://localhost", "sec_fetch_site": "same-origin"}
+    assert ask("POST", "/ufmRest/resources/pkeys", ONE, **own)[0] == 200
+
+
+def test_the_same_json_is_the_same_request(ask):
+    send = lambda text: ask("PUT", "/ufmRest/resources/pkeys/qos_conf", raw=[text.encode()], x_request_id="json")[0]
+    assert ask("POST", "/ufmRest/resources/pkeys", ONE)[0] == 200
+    key = ONE["pkey"]
+    assert send(f'{{"pkey": "{key}", "rate_limit": 10, "mtu_limit": 4}}') == 200
+    assert send(f'{{ "mtu_limit":4,"rate_limit":10.0,\n"pkey":"{key}"}}') == 200
+    assert send(f'{{"pkey": "{key}", "rate_limit": 20, "mtu_limit": 4}}') == 409
+
+
+def test_a_request_id_works_for_every_change(ask, service):
+    newest = lambda: service.store.revisions(1)[0].id
+    assert ask("POST", "/ufmRest/resources/pkeys", ONE)[0] == 200
+    number = newest()
+    one, two = (ask("POST", f"/tenants/v1/revisions/{number}/undo", x_request_id="undo") for _ in range(2))
+    assert one == two and one[0] == 200 and newest() == one[1]["revision"]
+    for _ in range(2):
+        assert ask("PUT", "/tenants/v1/default_membership", {"membership": "full"}, x_request_id="default")[0] == 200
+    assert newest() == one[1]["revision"] + 1
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x7", x_request_id="x" * 129)[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -281,19 +338,23 @@ def test_each_guid_has_its_own_of_memberships(ask, service, method):
 
 
 @pytest.mark.parametrize(
-    ("guids", "meets", "silent", "isolated"),
+    ("guids", "keys", "silent", "isolated"),
     [
-        ([1, 2], [], [], True),
-        ([1, 2], [], [2], None),
-        ([1, 2], [(1, 3, 5)], [2], False),
-        ([], [], [], None),
+        ([1, 2], {1: 0x8005, 2: 0x8006}, [], True),
+        ([1, 2], {1: 0x8005}, [], None),
+        ([1, 2], {1: 0x8005, 2: 0x8006}, [3], None),
+        ([1, 2], {1: 0x8005, 3: 0x8005}, [2], False),
+        ([], {1: 0x8005}, [], None),
     ],
 )
-def test_isolation_is_unknown_while_a_port_is_silent(ask, service, monkeypatch, guids, meets, silent, isolated):
-    monkeypatch.setattr(service, "isolation", lambda asked: meets)
-    monkeypatch.setattr(service, "held", lambda guid: None if guid in silent else object())
+def test_isolation_is_unknown_while_a_port_is_silent(ask, service, monkeypatch, guids, keys, silent, isolated):
+    """Also another port: its table may have a key of theirs."""
+    tables = {guid: Held((key,), None) for guid, key in keys.items()}
+    monkeypatch.setattr(service, "isolation", lambda asked: isolation_of(asked, tables, set(silent), State.empty(), 0))
     status, answer = ask("POST", "/tenants/v1/isolation", {"guids": [f"{guid:016x}" for guid in guids]})
-    assert status == 200 and answer["isolated"] is isolated and len(answer["silent"]) == len(silent)
+    unknown = {*silent, *(set(guids) - keys.keys())}
+    assert (status, answer["isolated"], len(answer["silent"])) == (200, isolated, len(unknown))
+    assert answer["pairs"] == len(answer["meets"]) == (isolated is False)
 
 
 @pytest.mark.parametrize("number", [0, -1, (1 << 63) - 1, 1 << 63, -(1 << 63) - 1, 10**30])

@@ -108,5 +108,28 @@ def test_a_member_that_left_is_refused(fabric, served, guids):
     assert served.ask("DELETE", f"/ufmRest/resources/pkeys/0x5/guids/{guids[B]}") == (200, {})
     assert served.programmed()["state"] == "programmed"
     assert table(fabric, B) == ["0xffff"]
-    answer = served.ask("POST", "/tenants/v1/isolation", {"guids": [guids[A], guids[B], guids[X]]})
-    assert answer == (200, {"isolated": True, "meets": [], "silent": []})
+
+
+@pytest.mark.slow
+def test_isolation_is_what_packets_do(fabric, served, guids):
+    """As full members of the default partition two tenants meet by index 0 of their tables; as limited ones they do not."""
+    proof = lambda: served.ask("POST", "/tenants/v1/isolation", {"guids": [guids[A], guids[X]]})[1]
+    assert served.ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x6", "guids": [guids[X]]})[0] == 200
+    assert served.programmed()["state"] == "programmed"
+    found = proof()
+    assert found["isolated"] is False and {(m["a"], m["b"]) for m in found["meets"]} >= {
+        tuple(sorted((guids[A], guids[X])))
+    }
+    code, output = writes(fabric, A, X, (0, 0))
+    assert code == 0 and "65536" in output, output
+    assert served.ask("PUT", "/tenants/v1/default_membership", {"membership": "limited"})[0] == 200
+    assert served.programmed()["state"] == "programmed"
+    found = proof()
+    assert (found["isolated"], found["pairs"], found["silent"]) == (True, 0, [])
+    assert {m["a_port"] for m in found["exceptions"]} | {m["b_port"] for m in found["exceptions"]} == {
+        f"{h}[1]" for h in (M, A, X)
+    }
+    code, output = writes(fabric, A, X, (0, 0))
+    assert code != 0, output
+    code, output = writes(fabric, M, A, (0, 0))
+    assert code == 0, "the exception: the manager's host is a full member"

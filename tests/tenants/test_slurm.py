@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve
 import uvicorn
 
 from softib.tenants.accounts import Account
-from tests.tenants.subnet_lab import SubnetLab
+from tests.tenants.subnet_lab import SubnetLab, until
 
 SCRIPT = Path(__file__).parents[2] / "examples/slurm/partition.py"
 POINTS = [(request, moment) for request in (1, 2, 3, 4) for moment in ("before", "after")]
@@ -140,7 +140,7 @@ def test_a_job_that_begins_again_with_the_same_restart_count_has_a_partition(slu
     assert code == 0, second
     assert slurm.partitions == {"slurm-c1-20-0": 3} and held_by(slurm, second) == set(slurm.nodes)
     assert slurm.run("end", 20)[0] == 0 and slurm.partitions == {}
-    assert held_by(slurm, second) == set()
+    until(lambda: held_by(slurm, second) == set())
     slurm.service.clock, clock = lambda: time.time() + 4000, slurm.service.clock
     try:  # after the quarantine another job has the P_Key of the first
         slurm.service._next_key = int(first, 16)

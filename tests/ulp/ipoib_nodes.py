@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -27,16 +29,25 @@ class Network(Applications):
         self, nodes: tuple[str, ...] = (A, B), connected: tuple[str, ...] = (), up: tuple[str, ...] = ()
     ) -> None:
         build.compile_ipoib() if build.compiler() else None
-        rules = "partitions.conf"
         super().__init__(FABRIC)
         self.connected = connected
-        (self.folder / rules).write_text(RULES)
+        (self.folder / "partitions.conf").write_text(RULES)
         self("down")
-        self("up", "f.yaml", "--detach", "--partitions", rules, *up)
+        self("up", "f.yaml", "--detach", "--partitions", "partitions.conf", *up)
         self.address = {node: self.net(node, "printenv", "SOFTIB_ADDRESS").strip() for node in nodes}
         self.kept = [self.begin_net(node, "sleep", "infinity") for node in nodes]
         for node in nodes:
             self.net(node, "true")
+
+    def reload(self, rules: str) -> None:
+        """The subnet manager takes these partitions."""
+        (self.folder / "partitions.conf").write_text(rules)
+        self("sm", "reload")
+
+    def guid(self, node: str) -> str:
+        """GUID of the node's first port, from stock ibstat."""
+        words = self.on(node, "ibstat", "-p")
+        return subprocess.run(words, env=self.env, capture_output=True, text=True, check=True).stdout.split()[0]
 
     def mode(self, node: str) -> tuple[str, ...]:
         return ("--connected",) if node in self.connected else ()
@@ -81,6 +92,36 @@ def skip_without(stock):
 def interfaces(nodes: Network, node: str) -> dict[str, dict]:
     """What stock ``ip addr`` shows there, by name."""
     return {i["ifname"]: i for i in json.loads(nodes.net(node, "ip", "-j", "addr"))}
+
+
+def follows_its_pkey(nodes: Network, first: str, second: str, options: tuple[str, ...] = ()) -> None:
+    """A partition that loses ``second`` at run time: its child there has no carrier, packets to it are lost, ``ib0`` is
+    not affected. A partition that both join gets a child, and the ping goes over it. The first one comes back."""
+
+    def reached(partition: int) -> bool:
+        target = nodes.address[second].replace("10.64.", f"10.{128 + partition}.")
+        words = ("sh", "-c", f"ping -c 1 -W 2 {' '.join(options)} {target} || true")
+        return " 1 received" in nodes.net(first, *words)
+
+    def until(what: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not what():
+            assert time.monotonic() < end, interfaces(nodes, second)
+
+    def carrier(name: str) -> bool:
+        return "LOWER_UP" in interfaces(nodes, second).get(name, {"flags": ()})["flags"]
+
+    until(lambda: reached(1))
+    others = f"Storage=0x0001, ipoib: {nodes.guid(first)}=full;\nNew=0x0003, ipoib: ALL=full;\n"
+    nodes.reload(RULES.replace("Storage=0x0001, ipoib: ALL=full;\n", others))
+    try:
+        until(lambda: not carrier("ib0.8001") and carrier("ib0.8003"))
+        assert not reached(1) and carrier("ib0")
+        until(lambda: reached(3))
+    finally:
+        nodes.reload(RULES)
+    until(lambda: carrier("ib0.8001") and not carrier("ib0.8003"))
+    until(lambda: reached(1))
 
 
 DATA = "data = bytes(range(251)) * 33421; data = data[:8388608]"

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from softib.preload import build
-from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, interfaces, skip_without
+from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, follows_its_pkey, interfaces, skip_without
 
 LRH_TO_ICRC = 8 + 12 + 8 + 4
 """Octets of a datagram's packet beside its payload, as PortXmitData counts (IBA 16.1.3.5): LRH, BTH, DETH, ICRC."""
@@ -32,10 +32,7 @@ def test_interfaces_are_the_ports_partitions(nodes):
     assert set(found) == {"lo", "ib0", "ib0.8001", "ib0.8002"}
     assert [found[n]["mtu"] for n in ("ib0", "ib0.8001")] == [4092, 2044]
     assert "LOWER_UP" in found["ib0"]["flags"] and "NO-CARRIER" in found["ib0.8002"]["flags"]
-    ports = subprocess.run(
-        nodes.on(A, "ibstat", "-p"), env=nodes.env, capture_output=True, text=True, check=True
-    ).stdout
-    guid = bytes.fromhex(ports.split()[0].removeprefix("0x"))
+    guid = bytes.fromhex(nodes.guid(A).removeprefix("0x"))
     local = ipaddress.ip_address(b"\xfe\x80" + bytes(6) + bytes([guid[0] | 2]) + guid[1:])  # RFC 4391, 8
     assert address6(found["ib0"]) == str(local)
 
@@ -145,6 +142,12 @@ print(s.recv(100).decode(), flush=True)
 
 @pytest.mark.slow
 @pytest.mark.stock
+def test_interfaces_follow_the_p_key_table(nodes):
+    follows_its_pkey(nodes, A, B)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
 def test_a_pulled_link_costs_the_time_of_re_routing(nodes):
     """A cable between leaf and spine on the way; the manager routes around it, and the ping goes on without a new ARP."""
     ping = nodes.begin_net(A, "ping", "-c", "200", "-i", "0.02", "-q", nodes.address[B])
@@ -194,6 +197,10 @@ def _runtime_of(pid: str) -> str:
         (
             ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),
             "/no/such/folder/x.pcap: there is no folder /no/such/folder",
+        ),
+        (
+            ("--net", "--node", "leaf-1", "--", "true"),
+            "leaf-1[0]: a switch has no queue pairs for IP; use a host with --net",
         ),
         (("--net", "--node", "host-0099", "--", "true"), "no node named 'host-0099'"),
     ),

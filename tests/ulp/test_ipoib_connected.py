@@ -12,7 +12,7 @@ import time
 import pytest
 
 from softib.preload import build
-from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, interfaces, skip_without
+from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, follows_its_pkey, interfaces, skip_without
 
 DATAGRAM = "host-0004"
 MTU, GROUP_MTU, PATH_MTU = 65520, 4092, 4096
@@ -132,6 +132,13 @@ def dissected(tshark: str, file: os.PathLike[str], only: str = "infiniband") -> 
     )
     assert "Malformed" not in full and "Expert Info (Error" not in full, full[-3000:]
     return brief + full
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_children_follow_the_p_key_table(nodes):
+    """With packets that only fit a message of a connection."""
+    follows_its_pkey(nodes, A, B, ("-M", "do", "-s", "60000"))
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ __all__ = [
     "pkeys_of",
 ]
 
-MOST_HOPS = 64
 BASE, FULL = 0x7FFF, 0x8000
 """Bits of a P_Key: the partition, and full membership."""
 
@@ -368,7 +367,9 @@ def _walk(
         )
         port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
     path.shortest = int(distance[node]) if f.is_switch[node] and distance[node] >= 0 else None
-    for _ in range(MOST_HOPS):
+    passed: dict[int, int] = {}
+    while node not in passed:
+        passed[node] = len(path.hops)
         if node == int(f.port_node[b]) and (f.is_switch[node] or port == b):
             return
         if not f.is_switch[node]:
@@ -386,7 +387,8 @@ def _walk(
             return
         path.hops.append(_hop(f, names, distance, path, node, in_port, out, peer))
         port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
-    path.ended = f"the packet loops: {MOST_HOPS} hops without arriving"
+    ring = [hop.node for hop in path.hops[passed[node] :]]
+    path.ended = f"the packet loops: {' -> '.join([*ring, names[node]])}"
 
 
 def _hop(

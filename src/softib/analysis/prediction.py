@@ -141,19 +141,7 @@ def predict(
     shifts = static.all_shifts(network, order, sampled_shifts(network, seed))
     every = static.all_to_all(network)
     patterns = [
-        Pattern(
-            "bisection",
-            "random pairs between two random halves, both directions",
-            2 * bisection.pairs,
-            samples,
-            0,
-            bisection.relative,
-            float(bisection.samples.min()),
-            float(bisection.worst.max(initial=0)),
-            bisection.unrouted,
-            bisection.load,
-            bisection.peak,
-        ),
+        _pairs("bisection", "random pairs between two random halves, both directions", bisection, samples),
         Pattern(
             "shift",
             "every host to the host k places on, for each k",
@@ -175,7 +163,8 @@ def predict(
         limit = random_pairs_limit(network, [part[graph.switch_node] for part in cut.partitions])
         across = _narrowest(fabric, network, cut, samples, seed)
     if across is not None:
-        patterns.insert(1, _narrowest_pattern(across, samples))
+        text = "random pairs across the narrowest bisection, both directions"
+        patterns.insert(1, _pairs("narrowest", text, across, samples))
     for pattern in patterns:
         pattern.busiest = busiest(fabric, network, pattern.load)
     narrowest = None if across is None else across.gbps
@@ -211,10 +200,11 @@ def _narrowest(
     return static.effective_bisection(network, samples, seed, halves=halves)
 
 
-def _narrowest_pattern(bisection: static.Bisection, samples: int) -> Pattern:
+def _pairs(name: str, description: str, bisection: static.Bisection, samples: int) -> Pattern:
+    """Return the pattern of random pairs between the halves of ``bisection``."""
     return Pattern(
-        "narrowest",
-        "random pairs across the narrowest bisection, both directions",
+        name,
+        description,
         2 * bisection.pairs,
         samples,
         0,

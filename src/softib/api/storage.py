@@ -179,9 +179,11 @@ class NvmeTarget(Suggests):
         from softib.ulp.nvmeof.target.server import TargetServer, state_of
         from softib.ulp.nvmeof.target.subsystem import DEFAULT_NQN
 
-        addresses = os.environ.get("SOFTIB_ADDRESSES", "").split()
         if not files:
             raise InputError("add the files to export")
+        addresses = os.environ.get("SOFTIB_ADDRESSES", "").split()
+        if not addresses and "SOFTIB_PLACE" in os.environ:
+            raise InputError(f"{os.environ['SOFTIB_PLACE']}: a switch has no queue pairs; start the target on a host")
         if not addresses:
             raise InputError("there is no RDMA device; start the target with 'softib run -- softib target ...'")
         chosen = {number: state_of(text) for number, text in (states or {}).items()}

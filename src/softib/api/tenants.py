@@ -132,8 +132,8 @@ def _listening(source: str) -> tuple[MadWire, Callable[[], None]]:
 
 
 def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
-    from softib.live.control import ask
     from softib.live.instances import running
+    from softib.live.status import status_of
     from softib.tenants.managers import FileManager, InternalManager
 
     partitions, reload = tenants.partitions, tenants.reload
@@ -144,7 +144,7 @@ def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
             )
         return FileManager(Path(partitions), reload)
     instance = next((i for i in running() if i.name == source), None)
-    if instance is not None and ask(instance, "status")["sm"]["kind"] == "internal":
+    if instance is not None and status_of(instance).sm.kind == "internal":
         return InternalManager(instance, folder)
     raise InputError(
         f"{source}: there is no softib manager; specify OpenSM's file and its reload command, for example "

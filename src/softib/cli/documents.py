@@ -56,7 +56,7 @@ DOCUMENTS: dict[str, str] = {
     "sm": "live.status:ManagerStatus",
     "sm-config": "api.manager.configuration:ConfigCheck",
     "sm-explain": "analysis.path_explanation:Explanation",
-    "sm-job": "live.internal_sm.manager:JobTree",
+    "sm-job": "live.status:JobTree",
     "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
     "stack": "api.stack:Stack",
     "status": "live.status:Status",

@@ -189,6 +189,8 @@ class Event(IntEnum):
     MULTICAST_ERROR = 13
     ADDR_CHANGE = 14
     TIMEWAIT_EXIT = 15
+    USER = 18
+    INTERNAL = 19
 
 
 class QpType(IntEnum):

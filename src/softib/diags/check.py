@@ -34,6 +34,7 @@ from softib.diags.managers.routing_checks import (
 from softib.diags.managers.sm_checks import subnet_managers
 from softib.diags.source_reports import source_reports
 from softib.diags.structure.absent_checks import absent_nodes
+from softib.diags.structure.join_checks import missing_joins, unjudged_shapes
 from softib.diags.structure.odd_cable_checks import extra_cables, same_tier_cables, switches_out_of_place
 from softib.diags.structure.one_fault import one_each
 from softib.diags.structure.recognise import Structure
@@ -119,6 +120,7 @@ CHECKS = (
     switches_out_of_place,
     pattern_breaks,
     missing_cables,
+    missing_joins,
     exchanged_between_tiers,
     same_tier_cables,
     extra_cables,
@@ -127,6 +129,7 @@ CHECKS = (
     leaves_out_of_order,
     rail_mismatches,
     unjudged_cables,
+    unjudged_shapes,
     unreadable_records,
 )
 """Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they

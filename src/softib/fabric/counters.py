@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-COUNTER_NAMES = (
+LINK_ERRORS = (
     "symbol_error_counter",
     "link_error_recovery_counter",
     "link_downed_counter",
@@ -20,18 +20,16 @@ COUNTER_NAMES = (
     "port_rcv_constraint_errors",
     "local_link_integrity_errors",
     "excessive_buffer_overrun_errors",
-    "qp1_dropped",
-    "vl15_dropped",
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_pkts",
-    "port_rcv_pkts",
-    "port_xmit_wait",
+)
+"""PerfMgt names in the order of the bits of CounterSelect (IBA 16.1.3.5)."""
+DATA = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts")
+CAST_PACKETS = (
     "port_unicast_xmit_pkts",
     "port_unicast_rcv_pkts",
     "port_multicast_xmit_pkts",
     "port_multicast_rcv_pkts",
 )
+COUNTER_NAMES = (*LINK_ERRORS, "qp1_dropped", "vl15_dropped", *DATA, "port_xmit_wait", *CAST_PACKETS)
 """PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-byte words, wait in ticks, the rest in
 events."""
 

@@ -186,6 +186,15 @@ class NodeFinder:
         rows: list[int] = np.flatnonzero(self.fabric.node_guid == np.uint64(int(hit[1], 16))).tolist()
         return rows
 
+    def _port_guid(self, place: str) -> int | None:
+        """Return the port whose PortGUID is ``place``, if no node has that name or GUID."""
+        hit = GUID.fullmatch(place)
+        if hit is None or place in self._names() or place in self._hosts or self._by_guid(place):
+            return None
+        f = self.fabric
+        ports = np.flatnonzero((f.port_guid == np.uint64(int(hit[1], 16))) & (f.port_guid != 0))
+        return int(ports[0]) if len(ports) == 1 else None
+
     def node(self, name: str) -> int:
         """Return the only node that ``name`` fits. Raises :class:`UnknownName`, and
         :class:`InputError` with the candidates if there are several."""
@@ -208,11 +217,13 @@ class NodeFinder:
         return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
 
     def port(self, place: str) -> int:
-        """Return the port row of ``place``: empty (the default host), a name or GUID, or either
-        with a port (:func:`split_port`). Raises the errors of :meth:`adapter`, and :class:`InputError` if
+        """Return the port row of ``place``: empty (the default host), a PortGUID, a name or NodeGUID,
+        or either with a port (:func:`split_port`). Raises the errors of :meth:`adapter`, and :class:`InputError` if
         the port does not exist."""
         if not place:
             return default_port(self.fabric)
+        if (port := self._port_guid(place)) is not None:
+            return port
         split = split_port(place)
         if split is None or place in self._names() or place in self._hosts:
             return self.port_on(self.adapter(place))
@@ -221,6 +232,8 @@ class NodeFinder:
     def end(self, place: str) -> int:
         """Return the port row at which packets to ``place`` end: like :meth:`port`, but port 0 for
         any port of a switch. Raises the errors of :meth:`port`."""
+        if (port := self._port_guid(place)) is not None:
+            return port
         split = split_port(place)
         if split is None or place in self._names() or place in self._hosts:
             return self.port(place)
@@ -239,6 +252,8 @@ class NodeFinder:
         node = int(self.fabric.port_node[first])
         split = split_port(place)
         named = split is not None and place not in self._names() and place not in self._hosts
+        if self._port_guid(place) is not None:
+            return [first]
         if named or not place or self.fabric.is_switch[node]:
             return [first]
         ports = [p for row in self.rows(place) for p in self.fabric.ports_of(row) if self.fabric.linked[p]]

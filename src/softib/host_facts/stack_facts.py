@@ -14,7 +14,33 @@ from softib.host_facts.facts import AdapterFacts, HostFacts
 from softib.host_facts.sysfs import FileReader, read_host
 from softib.result import Result
 
-__all__ = ["HostStack", "StackFact", "read_stack"]
+__all__ = ["NAMES", "HostStack", "StackFact", "is_name", "read_stack"]
+
+
+MODULES, PEER_MODULES = ("mlx5_core", "mlx5_ib", "nvidia"), ("nvidia_peermem", "nv_peer_mem")
+LIBRARIES = {"libnccl": "nccl", **{name: name for name in ("libibverbs", "libmpi", "libmpich")}}
+VERSIONS = {
+    "ucx_info": ("ucx", r"# (?:Library version:|Version) (\d[\w.]*)"),
+    "ompi_info": ("open-mpi", r"Open MPI v?(\d[\w.]*)"),
+    "mpichversion": ("mpich", r"MPICH Version:\s*(\d[\w.]*)"),
+}
+SETTING = r"[A-Z][A-Z0-9_]{1,80}"
+"""Name of an environment variable."""
+NAMES = (
+    *("os", "kernel", "ofed", *(f"{module} driver" for module in MODULES), "peer-memory"),
+    *("locked-memory", "huge-pages", "transparent-huge-pages"),
+    *(*LIBRARIES.values(), *(name for name, _ in VERSIONS.values())),
+    *("firmware", "psid", "pcie", "virtual-functions", "virtual-function", "virtual-function-guid"),
+    *("mtu", "ipoib-mtu", "numa-distance", "iommu", "gpu", "gpu-numa-node", "relaxed-ordering", "max-read-request"),
+    "acs",
+)
+"""Names of facts, without those of settings (:func:`is_name`)."""
+
+
+def is_name(name: str) -> bool:
+    """Return whether a host can have facts of that name: one of :data:`NAMES`, an environment variable, or
+    ``mlxconfig SETTING``."""
+    return name in NAMES or bool(re.fullmatch(SETTING, name.removeprefix("mlxconfig ")))
 
 
 @dataclass(frozen=True)
@@ -66,9 +92,9 @@ def _system(files: FileReader, top: Path) -> Iterator[StackFact]:
     yield StackFact("os", shown(release[1]) if release else "")
     yield StackFact("kernel", files.line(top / "proc/sys/kernel/osrelease"))
     yield StackFact("ofed", files.line(top / "commands/ofed_info").rstrip(":"))
-    for module in ("mlx5_core", "mlx5_ib", "nvidia"):
+    for module in MODULES:
         yield StackFact(f"{module} driver", files.line(top / "sys/module" / module / "version"))
-    for module in ("nvidia_peermem", "nv_peer_mem"):
+    for module in PEER_MODULES:
         if files.line(top / "sys/module" / module / "initstate") == "live":
             yield StackFact("peer-memory", module)
 
@@ -83,14 +109,6 @@ def _memory(files: FileReader, top: Path) -> Iterator[StackFact]:
     yield StackFact("huge-pages", str(total >> 10))
     enabled = re.search(r"\[(\w+)\]", files.line(top / "sys/kernel/mm/transparent_hugepage/enabled"))
     yield StackFact("transparent-huge-pages", enabled[1] if enabled else "")
-
-
-LIBRARIES = {"libnccl": "nccl", **{name: name for name in ("libibverbs", "libmpi", "libmpich")}}
-VERSIONS = {
-    "ucx_info": ("ucx", r"# (?:Library version:|Version) (\d[\w.]*)"),
-    "ompi_info": ("open-mpi", r"Open MPI v?(\d[\w.]*)"),
-    "mpichversion": ("mpich", r"MPICH Version:\s*(\d[\w.]*)"),
-}
 
 
 def _libraries(files: FileReader, top: Path) -> Iterator[StackFact]:
@@ -111,7 +129,7 @@ def _settings(files: FileReader, top: Path) -> Iterator[StackFact]:
         where = "environment" if path == "commands/env" else path.rpartition("/")[2]
         for line in files.text(top / path).splitlines():
             name, equals, value = line.strip().partition("=")
-            if equals and re.fullmatch(r"[A-Z][A-Z0-9_]{1,80}", name.strip()):
+            if equals and re.fullmatch(SETTING, name.strip()):
                 yield StackFact(name.strip(), shown(value.strip())[:200], where)
 
 

@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, UnknownName
 from softib.foreign_text import shown
-from softib.host_facts.stack_facts import HostStack, StackFact
+from softib.host_facts.stack_facts import NAMES, HostStack, StackFact, is_name
 from softib.input_files import read_text
 
 __all__ = ["MatrixRow", "read_matrix", "requirements_of"]
@@ -97,6 +97,9 @@ def _row(row: Any, where: str) -> MatrixRow:
             raise InputError(f"{where}: {key}: use a {'text in quotation marks' if wanted is str else wanted.__name__}")
     if not row.get("fact") or not all(isinstance(v, str) for v in row.get("when", {}).values()):
         raise InputError(f'{where}: name the fact, for example fact = "firmware"; when: texts in quotation marks')
+    for name in (row["fact"], *row.get("when", {})):
+        if not is_name(name):
+            raise InputError(f"{where}: {UnknownName('fact', shown(name)[:40], NAMES)}")
     if not row.get("remove") and sum(bool(row.get(c)) for c in CONDITIONS) != 1:
         raise InputError(f"{where}: use one of {', '.join(CONDITIONS)}")
     return MatrixRow(**row)

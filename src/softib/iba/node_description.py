@@ -28,6 +28,7 @@ __all__ = [
     "address_of",
     "card_of",
     "normal_label",
+    "plain_name",
     "portnum_of_label",
     "split_host",
 ]
@@ -116,11 +117,19 @@ _NUMBERS = re.compile(r"^(?:ib|eth|ethernet|swp|port|p)?\s*(?:port|p)?\s*#?\s*(?
 _HALF = re.compile(r"^swp(?P<cage>\d{1,3})s(?P<half>[01])$")
 
 
+_HYPHENS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d", "-"))
+
+
+def plain_name(text: str) -> str:
+    """Return ``text`` as names are compared: without case, hyphens of any length as ``-``."""
+    return text.translate(_HYPHENS).casefold()
+
+
 @lru_cache(maxsize=1 << 14)
 def normal_label(text: str) -> str:
-    """Lower case, single spaces, no surrounding quotes or brackets: labels that differ only so are
-    the same."""
-    return re.sub(r"\s+", " ", text.strip().strip("\"'[]()").strip()).lower()
+    """Lower case, single spaces, plain hyphens, no surrounding quotes or brackets: labels that differ
+    only so are the same."""
+    return re.sub(r"\s+", " ", text.translate(_HYPHENS).strip().strip("\"'[]()").strip()).lower()
 
 
 @lru_cache(maxsize=1 << 14)

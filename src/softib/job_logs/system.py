@@ -75,6 +75,12 @@ SHELL = Reader(
         pattern("Segmentation fault", r": line \d+: +\d+ (?P<detail>Segmentation fault)\b", "process-died"),
         pattern("Aborted", r": line \d+: +\d+ (?P<detail>Aborted)\b", "process-died"),
         pattern("Bus error", r": line \d+: +\d+ (?P<detail>Bus error)\b", "process-died"),
+        # softib run: 128 + a signal that ends a program from inside (ILL, ABRT, BUS, FPE, SEGV), or KILL
+        pattern(
+            "ended with exit code",
+            r"^softib: \S+ ended with exit code (?P<detail>13[245679]);",
+            "process-died",
+        ),
     ),
 )
 

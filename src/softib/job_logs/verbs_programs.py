@@ -14,7 +14,10 @@ PERFTEST = Reader(
         pattern("address:", r"^ local address: +LID 0?x?(?P<lid>[0-9a-fA-Fx]+) QPN", pair=True),
         pattern("address:", r"^ remote address: +LID 0?x?(?P<rlid>[0-9a-fA-Fx]+) QPN", pair=True),
         pattern("GID:", r"^ +GID: (?P<dgid>[\d:a-fA-F]+)$", pair=True),
-        pattern("Couldn't read remote address", r"Couldn't read remote address", "peer-lost"),
+        # perftest's TCP connection, over which both ends meet, report and part
+        pattern("Couldn't read re", r"Couldn't read (?:remote address|reports)", "peer-lost"),
+        pattern("socket/rdma_cm", r"Unable to (?:read|write) (?:from|to) socket/rdma_cm", "peer-lost"),
+        pattern("between server and client", r"Failed to exchange data between server and client", "peer-lost"),
         pattern("Couldn't allocate MR", r"Couldn't allocate MR", "registration-failed"),
         pattern("Port number", r"Port number \d+ state is (?P<detail>Down|Init|Armed)", "port-not-active"),
         pattern("mtu is higher than", r"mtu is higher than active mtu", "mtu-refused"),

@@ -9,18 +9,21 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from softib import __version__
+from softib.document_reader import read_result
 from softib.errors import InputError, PeerError, SoftibBug, SoftibError
 from softib.live.admission import peer_of
 from softib.live.crash_log import ReportBug, raised
 from softib.live.instances import Instance
 from softib.live.proc import has_ended, is_stopped
 from softib.live.unix_server import UnixServer, receive
+from softib.result import Result
 
-__all__ = ["ControlServer", "ask", "attach", "stop"]
+__all__ = ["Attached", "ControlServer", "ask", "attach", "stop"]
 
 
 LONGEST_LINE = 1 << 16
@@ -172,18 +175,46 @@ def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> byte
     return got
 
 
-def attach(
-    instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None
-) -> dict[str, Any]:
+@dataclass
+class Attached(Result):
+    """A program's place on the fabric."""
+
+    name: str
+    """The node."""
+    portnum: int
+    place: str
+    """The port, for example ``host-1[1]``."""
+    ethernet: bool
+    """Its link layer is Ethernet."""
+    env: dict[str, str]
+    """Environment variables for the program."""
+    ports: list[tuple[int, str]]
+    """Row and name of each port that the program sees."""
+    manager: str
+    """The port of softib's manager, if it is one of these; otherwise empty."""
+
+    @property
+    def view(self) -> Path:
+        """Folder of the files that the program sees as ``/sys`` and ``/dev``."""
+        return Path(self.env["SOFTIB_VIEW"])
+
+    @property
+    def addresses(self) -> list[str]:
+        """Its IP addresses."""
+        return self.env["SOFTIB_ADDRESSES"].split()
+
+
+def attach(instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None) -> Attached:
     """Return the daemon's answer to a program that wants a place on the fabric. Paths in its
     ``env`` are below the fabric's directory as this process names it: in a container it may be
     mounted elsewhere."""
-    attached = ask(instance, "attach", node=node, port=port, rank=rank)
-    env = attached["env"]
-    theirs = os.path.dirname(env["SOFTIB_UMAD"])
-    for name in ("SOFTIB_UMAD", "SOFTIB_VIEW"):
-        env[name] = os.path.join(instance.folder, os.path.relpath(env[name], theirs))
-    return attached
+    attached = read_result(Attached, ask(instance, "attach", node=node, port=port, rank=rank), "attach")
+    theirs = os.path.dirname(attached.env["SOFTIB_UMAD"])
+    paths = {
+        name: os.path.join(instance.folder, os.path.relpath(attached.env[name], theirs))
+        for name in ("SOFTIB_UMAD", "SOFTIB_VIEW")
+    }
+    return replace(attached, env={**attached.env, **paths})
 
 
 STOP_S = 15.0

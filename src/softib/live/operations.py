@@ -5,16 +5,31 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib import __version__
 from softib.errors import InputError, UnknownName
 from softib.fabric.node_finder import NodeFinder, default_port, host_of
+from softib.iba.constants import PortState
+from softib.jit import in_use
+from softib.live.clock import clock_ps
+from softib.live.control import Attached
 from softib.live.internal_sm.manager import job_of
-from softib.live.status import status_of
+from softib.live.status import (
+    Administration,
+    Client,
+    FabricStatus,
+    LastSweep,
+    Mads,
+    ManagerStatus,
+    Moved,
+    PortStates,
+)
 from softib.live.sysfs.roce import is_ethernet
 
 if TYPE_CHECKING:
@@ -75,6 +90,7 @@ class Ranks:
                 yield node
 
 
+SHOWN_PROBLEMS = 20
 MOST_NAMES = 1000
 """A shell's completion shows no more."""
 
@@ -89,8 +105,8 @@ class Operations:
     def table(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         """Maps each operation to the method that answers it."""
         return {
-            "status": lambda request: self.status(),
-            "attach": self.attach,
+            "status": lambda request: self.status().to_json(),
+            "attach": lambda request: self.attach(request).to_json(),
             "refresh": self._refresh,
             "fault": self._fault,
             "down": self._down,
@@ -107,14 +123,13 @@ class Operations:
         return {"files": 0 if view is None else view.refresh_all()}
 
     def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return bytes that programs have moved over the ports of ``view`` (without one: of all
-        hosts): ``{"verbs", "ip"}``, the latter by IP over them."""
+        """Return what programs have moved over the ports of ``view`` (without one: of all hosts)."""
         f, name = self.daemon.fabric, request.get("view")
         view = self.daemon.umads.views.known.get(str(name))
         every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
         self.daemon.verbs.traffic.fold(self.daemon.verbs.clock())
         verbs, ip = self.daemon.verbs.traffic.moved(every if view is None else view.umads)
-        return {"verbs": verbs, "ip": ip}
+        return Moved(verbs, ip).to_json()
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.daemon.faults.do(request)
@@ -154,10 +169,8 @@ class Operations:
         guids = [int(self.daemon.fabric.node_guid[self.daemon.server.finder.adapter(str(name))]) for name in hosts]
         return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
-    def attach(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the environment for a program on ``node`` (and ``port``), for ``rank`` of a job of
-        several: ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and
-        name of each port that it sees, ``manager``: the port of softib's manager, or ""."""
+    def attach(self, request: dict[str, Any]) -> Attached:
+        """Return the environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach needs node, a text, and port and rank, numbers")
@@ -187,16 +200,70 @@ class Operations:
             and not self.daemon.manager_failed
             and self.daemon.manager.port in view.umads
         )
-        return {
-            "name": f.node_name(row),
-            "portnum": int(f.port_num[port]),
-            "place": f.port_name(port),
-            "ethernet": is_ethernet(f, port),
-            "env": env,
-            "ports": [[p, f.port_name(p)] for p in view.umads],
-            "manager": f.port_name(self.daemon.manager.port) if ours and self.daemon.manager else "",
-        }
+        return Attached(
+            f.node_name(row),
+            int(f.port_num[port]),
+            f.port_name(port),
+            bool(is_ethernet(f, port)),
+            env,
+            [(int(p), f.port_name(p)) for p in view.umads],
+            f.port_name(self.daemon.manager.port) if ours and self.daemon.manager else "",
+        )
 
-    def status(self) -> dict[str, Any]:
-        """Return everything that ``softib status --json`` reports."""
-        return status_of(self.daemon).to_json()
+    def status(self) -> FabricStatus:
+        """Return the report on the fabric now."""
+        return _status(self.daemon)
+
+
+def _status(daemon: Daemon) -> FabricStatus:
+    """Return the report of ``daemon`` on its fabric now."""
+    f, router = daemon.fabric, daemon.router
+    states = np.bincount(f.port_state[f.linked], minlength=5)
+    clients = (*daemon.server.clients.values(), *daemon.umads.files.values())
+    return FabricStatus(
+        daemon.instance.name,
+        int(daemon.shared.header["pid"]),
+        daemon.settings.source,
+        daemon.ready,
+        daemon.ready_s,
+        round(time.monotonic() - daemon.began, 3),
+        f.sizes.nodes,
+        f.sizes.switches,
+        len(f.cas),
+        f.sizes.cables,
+        PortStates(**{s.name.lower(): int(states[s]) for s in PortState if s}),
+        _manager_status(daemon),
+        daemon.settings.pace,
+        [Client(c.number, c.pid, c.name, int(f.port_num[c.port]), c.issm, len(c.queue)) for c in clients],
+        daemon.verbs.memory.usage(),
+        Mads(router.answered, router.forwarded, router.bounced),
+        {**router.trap_queue.stats(), **router.trap_queue.by_number()},
+        in_use(),
+        daemon.crash_log.count,
+        str(daemon.instance.log),
+        router.epoch,
+        str(daemon.instance.shared_fabric),
+        daemon.server.sockets.environment.get("IBSIM_SOCKNAME", ""),
+        __version__,
+    )
+
+
+def _manager_status(daemon: Daemon) -> ManagerStatus:
+    if daemon.manager is None:
+        return ManagerStatus(daemon.settings.sm)
+    sm, sa = daemon.manager.sm, daemon.manager.sm.sa_manager
+    report = sm.report
+    return ManagerStatus(
+        "internal",
+        sm.config.engine,
+        "FAILED" if daemon.manager_failed else sm.state.name,
+        sm.phase,
+        sm.sweeps,
+        daemon.fabric.port_name(daemon.manager.port),
+        "" if sm.routing is None else sm.routing.engine,
+        [str(p) for p in report.problems[:SHOWN_PROBLEMS]],
+        Administration(
+            sa.requests, sa.refused, len(sa.queue) + len(sa.waiting), daemon.manager.sa_wait.status(clock_ps())
+        ),
+        LastSweep(report, report.sent, report.sets, report.refused, len(report.not_active)),
+    )

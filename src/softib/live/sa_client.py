@@ -22,7 +22,7 @@ from softib.iba.constants import MAD_SIZE, CapMask, MgmtClass
 from softib.iba.sa import SA_DATA, PathRecord, SaHeader, SaMethod, mask_of
 from softib.iba.smp import PortInfo
 from softib.iba.structure import Structure
-from softib.live.control import attach
+from softib.live.control import Attached, attach
 from softib.live.instances import Instance
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
 from softib.live.umad_client.fabric_port import request
@@ -60,9 +60,9 @@ class SaTables:
     manager. Raises :class:`PeerError` if the device cannot be opened.
     """
 
-    def __init__(self, attached: dict[str, Any], lid: int, sl: int = 0, patience_s: float = 120.0):
+    def __init__(self, attached: Attached, lid: int, sl: int = 0, patience_s: float = 120.0):
         self.lid, self.sl, self.until = lid, sl, time.monotonic() + patience_s
-        server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
+        server, view = attached.env["SOFTIB_UMAD"], attached.view.name
         self._serial = 0
         self.sock, handle = request(server, op=constant("OPEN"), view=view.encode(), path=b"0")
         sock, self.agent = request(
@@ -221,7 +221,7 @@ def path_sls(
     return sls
 
 
-def manager_of(instance: Instance, port: int | None = None) -> tuple[dict[str, Any], tuple[int, int]]:
+def manager_of(instance: Instance, port: int | None = None) -> tuple[Attached, tuple[int, int]]:
     """Return the daemon's answer to a program on the subnet of port row ``port`` (None: of the
     default port), on the default port if that is in the subnet, and LID and SL of the master from
     PortInfo.

@@ -1,28 +1,31 @@
-"""The daemon's report of a running fabric, as ``softib status --json`` prints it."""
+"""The answers of a running fabric's daemon, as ``softib status``, ``sm`` and ``sm job`` print them with ``--json``."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import numpy as np
-
-from softib import __version__
-from softib.iba.constants import PortState
-from softib.jit import in_use
-from softib.live.clock import clock_ps
-from softib.live.internal_sm.manager import Wait
-from softib.live.verbs.shared_heap import VerbsUsage
+from softib.document_reader import read_result
+from softib.live.control import ask
+from softib.live.instances import Instance
 from softib.result import Result, key
 from softib.sm.sweep.report import SweepReport
 
-if TYPE_CHECKING:
-    from softib.live.daemon import Daemon
-
-__all__ = ["FabricStatus", "ManagerStatus", "Status", "status_of"]
-
-SHOWN_PROBLEMS = 20
+__all__ = [
+    "Administration",
+    "Client",
+    "FabricStatus",
+    "JobTree",
+    "LastSweep",
+    "Mads",
+    "ManagerStatus",
+    "Moved",
+    "PortStates",
+    "Status",
+    "VerbsUsage",
+    "Wait",
+    "status_of",
+]
 
 
 @dataclass
@@ -46,6 +49,17 @@ class LastSweep(Result):
     """Maps method and attribute to the requests that a node answered with an error."""
     not_active: int
     """Ports that did not become ACTIVE."""
+
+
+@dataclass
+class Wait(Result):
+    """Waiting time of other programs' queries."""
+
+    buckets: dict[str, int]
+    """For each bound in s, the queries that waited no longer (cumulative; ``inf``: all)."""
+    sum_s: float
+    oldest_s: float
+    """Waiting time of the oldest unanswered query; 0 if none waits."""
 
 
 @dataclass
@@ -101,6 +115,22 @@ class Mads(Result):
 
 
 @dataclass
+class VerbsUsage(Result):
+    """The objects of programs that use RDMA devices."""
+
+    programs: int
+    numbers: int
+    """QPs and XRC SRQs."""
+    members: int
+    """Memberships of multicast groups."""
+    keys: int
+    chunks: int
+    """Chunks of memory."""
+    octets: int
+    """Bytes that the file takes."""
+
+
+@dataclass
 class FabricStatus(Result):
     """A running fabric."""
 
@@ -139,55 +169,29 @@ class Status(Result):
     fabrics: list[FabricStatus]
 
 
-def status_of(daemon: Daemon) -> FabricStatus:
-    """Return the report of ``daemon`` on its fabric now."""
-    f, router = daemon.fabric, daemon.router
-    states = np.bincount(f.port_state[f.linked], minlength=5)
-    clients = (*daemon.server.clients.values(), *daemon.umads.files.values())
-    return FabricStatus(
-        daemon.instance.name,
-        int(daemon.shared.header["pid"]),
-        daemon.settings.source,
-        daemon.ready,
-        daemon.ready_s,
-        round(time.monotonic() - daemon.began, 3),
-        f.sizes.nodes,
-        f.sizes.switches,
-        len(f.cas),
-        f.sizes.cables,
-        PortStates(**{s.name.lower(): int(states[s]) for s in PortState if s}),
-        _manager(daemon),
-        daemon.settings.pace,
-        [Client(c.number, c.pid, c.name, int(f.port_num[c.port]), c.issm, len(c.queue)) for c in clients],
-        daemon.verbs.memory.usage(),
-        Mads(router.answered, router.forwarded, router.bounced),
-        {**router.trap_queue.stats(), **router.trap_queue.by_number()},
-        in_use(),
-        daemon.crash_log.count,
-        str(daemon.instance.log),
-        router.epoch,
-        str(daemon.instance.shared_fabric),
-        daemon.server.sockets.environment.get("IBSIM_SOCKNAME", ""),
-        __version__,
-    )
+@dataclass
+class JobTree(Result):
+    """The aggregation tree of a job; aggregation nodes have the name of their switch."""
+
+    tree: int
+    streaming: bool
+    top: str
+    """The root aggregation node."""
+    nodes: list[str]
+    """The participating aggregation nodes."""
+    hosts: list[str]
+    """The aggregation node of each host, in their order."""
 
 
-def _manager(daemon: Daemon) -> ManagerStatus:
-    if daemon.manager is None:
-        return ManagerStatus(daemon.settings.sm)
-    sm, sa = daemon.manager.sm, daemon.manager.sm.sa_manager
-    report = sm.report
-    return ManagerStatus(
-        "internal",
-        sm.config.engine,
-        "FAILED" if daemon.manager_failed else sm.state.name,
-        sm.phase,
-        sm.sweeps,
-        daemon.fabric.port_name(daemon.manager.port),
-        "" if sm.routing is None else sm.routing.engine,
-        [str(p) for p in report.problems[:SHOWN_PROBLEMS]],
-        Administration(
-            sa.requests, sa.refused, len(sa.queue) + len(sa.waiting), daemon.manager.sa_wait.status(clock_ps())
-        ),
-        LastSweep(report, report.sent, report.sets, report.refused, len(report.not_active)),
-    )
+@dataclass
+class Moved(Result):
+    """Bytes that programs have moved over ports since the fabric began to run."""
+
+    verbs: int
+    ip: int
+    """The same by IP over InfiniBand."""
+
+
+def status_of(instance: Instance) -> FabricStatus:
+    """Return the status that the daemon of ``instance`` reports."""
+    return read_result(FabricStatus, ask(instance, "status"), instance.name)

@@ -19,6 +19,7 @@ from softib.fabric.topologies.fat_tree import host_ports
 from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import generate
+from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
 __all__ = ["Candidate", "Demand", "candidates"]
@@ -107,21 +108,36 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
 
     Raises :class:`InputError` if none can.
     """
-    refused: list[str] = []
+    if demand.ports >= LID_UCAST_MAX:
+        raise InputError(
+            f"no design for {_size(demand)}: a subnet has {LID_UCAST_MAX:,} LIDs for host ports and switches "
+            "(IBA 4.1.3); plan several subnets"
+        )
+    refused: list[tuple[Candidate, str]] = []
     designs = list(_possible(demand, refused))
     if not designs:
-        reason = refused[-1].partition(": ")[2] if refused else f"no switch of {demand.switch_ports} ports holds it"
-        raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reason}")
-    return designs, refused
+        reasons = [why for c, why in refused if c.parameters.get("oversubscription", 1.0) == demand.oversubscription]
+        reason = reasons[-1] if reasons else f"no switch of {demand.switch_ports} ports holds it"
+        raise InputError(f"no design for {_size(demand)}: {reason}")
+    return designs, [f"{attempt.label}: {why}" for attempt, why in refused]
 
 
-def _possible(demand: Demand, refused: list[str]) -> Iterator[Candidate]:
-    """Yield the attempts that can be built; ``refused`` gets a line for each of the others."""
+def _size(demand: Demand) -> str:
+    return f"{counted(demand.hosts, 'host')} x {demand.adapters}"
+
+
+def _possible(demand: Demand, refused: list[tuple[Candidate, str]]) -> Iterator[Candidate]:
+    """Yield the attempts that can be built and that one subnet can address; ``refused`` gets the others, each with
+    the reason."""
     for attempt in _attempts(demand):
         try:
-            _ = attempt.fabric
+            lids = len(attempt.fabric.end_ports())
         except SoftibError as error:
-            refused.append(f"{attempt.label}: {error}")
+            refused.append((attempt, str(error)))
+            continue
+        if lids > LID_UCAST_MAX:
+            why = f"{lids:,} host ports and switches need a LID each; a subnet has {LID_UCAST_MAX:,} (IBA 4.1.3)"
+            refused.append((attempt, why))
         else:
             yield attempt
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softib.errors import InputError
-from softib.fabric.formats.cabling.plan import decode
+from softib.fabric.formats.cabling.encodings import decode
 from softib.fabric.formats.cabling.sheet import is_workbook, sheets_of_workbook, split_line
 from softib.iba.catalogue import ADAPTERS, CABLES, SWITCHES
 from softib.input_files import content

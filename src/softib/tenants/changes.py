@@ -3,7 +3,7 @@ it makes a change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +17,17 @@ __all__ = [
     "Change",
     "Forbidden",
     "NotThere",
+    "Occupied",
     "Options",
     "Refused",
     "add_members",
     "allot",
+    "check_keys",
     "check_tenants",
     "create",
     "delete_partition",
     "put_tenant",
+    "release",
     "remove_members",
     "remove_tenant",
     "restore",
@@ -67,6 +70,8 @@ class Options:
 
 Room = Callable[[int], int]
 """GUID → entries of its P_Key table, 0 if unknown."""
+Occupied = Callable[[int, Collection[int]], str]
+"""(P_Key without a partition, GUIDs of its next members) → which other port may still hold it, "" if none."""
 
 
 def _existing(draft: Draft, pkey: int) -> Partition:
@@ -127,11 +132,11 @@ def create(draft: Draft, pkey: int, options: Options) -> str:
     return f"{pkey_text(pkey)} made"
 
 
-def allot(draft: Draft, options: Options, now_s: float, first: int = 1) -> int:
+def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, first: int = 1) -> int:
     """Create an empty partition with a free P_Key, the first from ``first`` on, and return the key.
-    Keys in quarantine are skipped."""
+    Keys in quarantine, and keys that a port may still hold, are skipped."""
     for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
-        if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s:
+        if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
             create(draft, pkey, options)
             return pkey
     raise LimitError("no P_Key is free: 32,766 partitions exist or are in quarantine; delete some, or wait")
@@ -145,6 +150,15 @@ def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float 
     draft.remove(pkey)
     draft.quarantine[pkey] = now_s + quarantine_s
     return f"{pkey_text(pkey)} deleted"
+
+
+def release(draft: Draft, pkey: int) -> str:
+    """End the quarantine of a P_Key without a partition: ports that were not read since its partition ended do not
+    hold it, as the operator says."""
+    if draft.partition(pkey) is not None:
+        raise Refused(f"{pkey_text(pkey)} has a partition; it is not in quarantine")
+    draft.quarantine[pkey] = None
+    return f"{pkey_text(pkey)} released"
 
 
 def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
@@ -193,6 +207,13 @@ def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None
             raise Refused(
                 f"{pkey_text(pkey)} belongs to tenant {partition.tenant}, which does not exist; make it first"
             )
+
+
+def check_keys(draft: Draft, occupied: Occupied) -> None:
+    """Raise :class:`Refused` if a partition begins with a P_Key that a port outside it may still hold."""
+    for pkey, partition in draft.partitions.items():
+        if partition is not None and draft.base.partition(pkey) is None and (why := occupied(pkey, partition.members)):
+            raise Refused(why)
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:

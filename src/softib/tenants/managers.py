@@ -15,6 +15,7 @@ from softib.foreign_text import shown
 from softib.input_files import read_text
 from softib.live.control import ask
 from softib.live.instances import Instance
+from softib.live.status import status_of
 from softib.tenants.model import DEFAULT_BASE, Partition
 from softib.tenants.partitions_file import HEAD, conf_of, from_conf, line_of, to_conf
 from softib.tenants.state import State
@@ -89,8 +90,8 @@ class InternalManager:
         before = ask(self.instance, "sweep", partitions=str(self.file))["sweeps"]
         until = time.monotonic() + SWEEP_S
         while True:
-            manager = ask(self.instance, "status")["sm"]
-            if manager["sweeps"] > before and not manager["phase"]:
+            manager = status_of(self.instance).sm
+            if (manager.sweeps or 0) > before and not manager.phase:
                 return
             if time.monotonic() > until:
                 raise PeerError(
@@ -100,7 +101,7 @@ class InternalManager:
 
     def is_master(self, master: int) -> bool:
         """Return the manager itself reports whether another one has the subnet."""
-        return ask(self.instance, "status")["sm"]["state"] not in PASSIVE
+        return status_of(self.instance).sm.state not in PASSIVE
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
         """Return the aggregation tree of a job on ``hosts``. Raises

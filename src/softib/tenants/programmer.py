@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -48,13 +48,18 @@ Differences = tuple[set[int], set[int]]
 """The P_Keys missing in a table, and those that should not be there."""
 
 
+Difference = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""A port, and its missing and extra P_Keys."""
+
+
 def _bases(wrong: Differences) -> set[int]:
     return {key & DEFAULT_BASE for key in (*wrong[0], *wrong[1])}
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A table changed by someone else: ``missing`` and ``extra`` are P_Keys as read."""
+    """A table changed by someone else: ``missing`` and ``extra`` are P_Keys as read. ``ended_s``: when the table was
+    read without the difference; None: not yet."""
 
     at_s: float
     guid: int
@@ -63,6 +68,12 @@ class Drift:
     extra: tuple[int, ...]
     rival: bool = False
     """Another manager was the master then."""
+    ended_s: float | None = None
+
+    @property
+    def difference(self) -> Difference:
+        """Of which port, and which P_Keys."""
+        return self.guid, self.missing, self.extra
 
     def __str__(self) -> str:
         keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
@@ -100,6 +111,10 @@ class Programmer:
         self._waiting: dict[int, Done] = {}
         self._pending: dict[int, tuple[Done, frozenset[int]]] = {}
         """Revision → the change, and the GUIDs whose tables it waits for."""
+        self._judged: list[Done] = []
+        """The batch that is being programmed."""
+        self._released: dict[int, int] = {}
+        """P_Key → the newest revision that ended its quarantine."""
         self._held: set[int] = set()
         """Revisions of those that wait for a search before they are called pending."""
         self._search: Search | None = None
@@ -117,9 +132,10 @@ class Programmer:
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
 
-    def start(self, unprogrammed: list[Done]) -> None:
-        """Start, with revisions left by an earlier process."""
+    def start(self, unprogrammed: list[Done], released: dict[int, int]) -> None:
+        """Start, with revisions left by an earlier process, and the last that ended each P_Key's quarantine."""
         self.changed(unprogrammed)
+        self._released = released
         self._thread.start()
 
     def changed(self, done: list[Done]) -> None:
@@ -127,7 +143,41 @@ class Programmer:
         with self._lock:
             for one in done:
                 self._waiting[one.revision] = one
+                self._released |= dict.fromkeys(one.released, one.revision)
+                for pkey in one.rested:
+                    self._released.pop(pkey, None)
         self._wake.set()
+
+    def is_released(self, pkey: int) -> bool:
+        """Return whether an operator ended its quarantine, and no partition had it since."""
+        return pkey in self._released
+
+    def leaving(self) -> set[int]:
+        """Return P_Keys of members that left, and whose tables were not read since. For any thread."""
+        with self._lock:
+            changes = [*self._judged, *self._waiting.values(), *(one for one, _ in self._pending.values())]
+        return {pkey for one in changes for pkey, _ in one.left}
+
+    def unread(self, pkey: int) -> dict[int, bool]:
+        """Return the ports that may still hold ``pkey``: members that left, and were not read since. The value is
+        whether the port did not answer, so that only time or an operator helps. For any thread."""
+        with self._lock:
+            silent = dict(self._pending)
+            programmed = {one.revision: one for one in (*self._judged, *self._waiting.values())}
+        changes = {number: (one, guids) for number, (one, guids) in silent.items()}
+        changes |= {number: (one, one.guids) for number, one in programmed.items()}
+        out: dict[int, bool] = {}
+        joined = set[int]()
+        for number in sorted(changes):
+            one, guids = changes[number]
+            if pkey not in one.pkeys or number < self._released.get(pkey, 0):
+                continue
+            for guid in guids:
+                if (pkey, guid) in one.joined and guid not in out and guid not in self.view.ports:
+                    joined.add(guid)  # it never had the key
+                elif (pkey, guid) in one.left and guid not in joined:
+                    out[guid] = number in silent
+        return out
 
     def call(self, task: Callable[[], object]) -> None:
         """Run ``task`` in the programmer's thread, which owns the wire into the subnet, and wait."""
@@ -207,7 +257,7 @@ class Programmer:
         self._look_around()
         if self.ready.is_set() and not self.master.due_s() and self.master.look():
             self._due = 0.0  # the other manager's tables are compared at once
-        if batch and self.ready.is_set() and not self.master.problem:
+        if batch and self.ready.is_set() and self.view.is_open and not self.master.problem:
             self._program(batch)
 
     def _program(self, batch: list[Done]) -> None:
@@ -218,8 +268,18 @@ class Programmer:
             self._search.programmed |= guids
         self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
         with self._lock:
+            self._judged = batch
             for one in batch:
                 self._waiting.pop(one.revision, None)
+        try:
+            self._read_back(batch, guids)
+        except BaseException:
+            self.changed(batch)  # not read back: it is programmed again
+            raise
+        finally:
+            self._judged = []
+
+    def _read_back(self, batch: list[Done], guids: set[int]) -> None:
         wrong = self._verify(guids)
         if wrong and not self._newer(wrong):  # a sweep that reads every table decides
             self.master.look()
@@ -340,6 +400,8 @@ class Programmer:
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
             self._appeared()
+        if not self.view.is_open:  # the wire was lost, and with it the way to read tables back
+            self._due = 0.0
         whole = time.monotonic() >= self._due
         if self._search is None and (whole or (self._pending and self._may_search())):
             self._search = Search(self.view.sibling(), whole, self._wake.set)
@@ -354,7 +416,9 @@ class Programmer:
         if wrong:  # the manager has not seen them yet, or read its file earlier
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(appeared)
-        self._judge([one for one, guids in hits if guids or one.revision in self._held], wrong)
+        self._judged = [one for one, guids in hits if guids or one.revision in self._held]
+        self._judge(self._judged, wrong)
+        self._judged = []
 
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
         """Compare every port's table with the state. Differences without a change that is waiting, or was
@@ -363,26 +427,37 @@ class Programmer:
             return
         state, tables = self.hooks.snapshot(), self.view.tables
         suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
-        drifts = self._drifts(state, self.view.read(suspects))
-        if self.master.problem:  # known differences are not repeated every minute
-            known = {(d.guid, d.missing, d.extra) for d in self.drifts if d.rival}
-            drifts = [replace(d, rival=True) for d in drifts if (d.guid, d.missing, d.extra) not in known]
+        drifts, busy = self._drifts(state, self.view.read(suspects))
+        self._end_drifts(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
-            for drift in drifts[:LOGGED]:
-                LOG.warning("%s", drift)
-            if len(drifts) > LOGGED:
-                LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
-            self.drifts = (self.drifts + drifts)[-1000:]
+            known = {d.difference for d in self.drifts if d.ended_s is None}  # not repeated every minute
+            self._enter_drifts([d for d in drifts if d.difference not in known])
         if self.master.problem:
             return
         self.manager.program(state)
-        self._verify({d.guid for d in drifts})
+        wrong = self._verify({d.guid for d in drifts})
+        self._end_drifts({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
 
-    def _drifts(self, state: State, tables: dict[int, Held]) -> list[Drift]:
+    def _enter_drifts(self, drifts: list[Drift]) -> None:
+        if self.master.problem:
+            drifts = [replace(d, rival=True) for d in drifts]
+        for drift in drifts[:LOGGED]:
+            LOG.warning("%s", drift)
+        if len(drifts) > LOGGED:
+            LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
+        self.drifts = (self.drifts + drifts)[-1000:]
+
+    def _end_drifts(self, read: Set[int], present: set[Difference]) -> None:
+        """The differences of ports that were ``read`` have ended, without those that are ``present``."""
+        now_s = self.hooks.clock()
+        ends = lambda d: d.ended_s is None and d.guid in read and d.difference not in present
+        self.drifts = [replace(d, ended_s=now_s) if ends(d) else d for d in self.drifts]
+
+    def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
         """Return the tables that differ from the state, without the ports of changes that are not
-        programmed yet. A change enters both at one moment, so one that is made meanwhile is no
+        programmed yet, and these ports. A change enters both at one moment, so one that is made meanwhile is no
         difference."""
         with self.hooks.still, self._lock:
             busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
@@ -391,4 +466,4 @@ class Programmer:
             Drift(self.hooks.clock(), guid, self.view.ports[guid].name, tuple(sorted(missing)), tuple(sorted(extra)))
             for guid, (missing, extra) in differ.items()
             if missing or extra
-        ]
+        ], busy

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from softib.errors import InputError
@@ -16,24 +17,46 @@ from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
 from softib.tenants.intruders import IntruderWatch
+from softib.tenants.isolation import Isolation, isolation_of
 from softib.tenants.managers import Manager
-from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text, pkey_text
+from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition, guid_text, pkey_text
 from softib.tenants.programmer import Hooks, Programmer
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
 from softib.tenants.subnet import Held, SubnetView, partitions_of
 from softib.tenants.writer import Done, Mark, Request, Writer, done_of
 
-__all__ = ["Finding", "TenantService"]
+__all__ = ["RELEASE", "Finding", "Resting", "TenantService"]
+
+
+RELEASE = "release P_Key"
+"""Action of the revisions that end a quarantine."""
+LEAVES_S = 5.0
+"""Longest wait for the tables of members that just left a P_Key."""
+SHOWN_S = 3600.0
+"""A refused packet is a present finding for this time."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``index0``, ``qos``, ``manager``."""
+    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``.
+    ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is present."""
 
     kind: str
     where: str
     text: str
+    begun_s: float | None = None
+    ended_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Resting:
+    """A P_Key without a partition that is not assigned: before the clock time ``until_s``, and while one of ``ports``
+    may hold it, which an operator can deny of ports that do not answer."""
+
+    pkey: str
+    until_s: float | None
+    ports: list[str]
 
 
 class TenantService:
@@ -56,11 +79,14 @@ class TenantService:
         self.state = self.store.state()
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
-        self.writer = Writer(self.store, self.state, clock, self._committed)
+        self._isolating = threading.Lock()
+        self.writer = Writer(self.store, self.state, clock, self._committed, self.occupied)
         hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         if self.programmer is not None:
-            self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()])
+            releases = [done_of(r.id, r.detail, r.rows) for r in self.store.of_action(RELEASE)]
+            released = {k: one.revision for one in releases for k in one.released - self.state.quarantine.keys()}
+            self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()], released)
 
     def close(self) -> None:
         """End the threads and close the database."""
@@ -88,39 +114,78 @@ class TenantService:
             draft = Draft(self.state)
             change(draft)
             changes.check_tenants(draft, self.store.accounts_of)
+            changes.check_keys(draft, self.occupied)
             return draft.rows()
 
-    def take_back(self, number: int, actor: str) -> Done:
-        """Undo a revision, except rows changed by later ones."""
+    def undo_of(self, number: int) -> Change:
+        """Return the change that undoes a revision, except rows changed by later ones."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
-        change = lambda draft: changes.undo(draft, revision.rows, self.view.room, self.store.after(number))
-        return self.change(change, actor, f"undo revision {number}")
+        return lambda draft: changes.undo(draft, revision.rows, self.view.room, self.store.after(number))
+
+    def take_back(self, number: int, actor: str) -> Done:
+        """Undo a revision."""
+        return self.submit(Request(self.undo_of(number), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
         """Create a partition with a free P_Key, the next one after the key assigned last, so that keys rest as long
         as possible. Of the writer's thread."""
-        pkey = changes.allot(draft, options, self.clock(), self._next_key)
+        pkey = changes.allot(draft, options, self.clock(), self.occupied, self._next_key)
         self._next_key = pkey % (DEFAULT_BASE - 1) + 1
         return pkey
 
-    def refuse_held_key(self, pkey: int) -> None:
-        """Raise :class:`Refused` if a port still holds ``pkey`` without a partition: its members would reach the
-        ports of its former partition."""
+    def occupied(self, pkey: int, members: Collection[int] = ()) -> str:
+        """Return which port, other than ``members``, may hold ``pkey`` without a partition, "" if none: members of a
+        new partition would reach it. For any thread."""
+        others = [guid for guid in self._holders(pkey) if guid not in members]
+        if not others:
+            return ""
+        port = self.view.ports.get(others[0])
+        where = f"{port.name} ({guid_text(others[0])})" if port else guid_text(others[0])
+        if others[0] in self.view.tables and pkey in {k & DEFAULT_BASE for k in self.view.tables[others[0]].port}:
+            why = f"is still in the table of {where}; use another, or try again when it has been removed"
+        else:
+            why = (
+                f"may still be in the table of {where}, which was not read since it left; use another, or end the "
+                f"quarantine: DELETE /tenants/v1/quarantine/{pkey_text(pkey)}"
+            )
+        return f"P_Key {pkey_text(pkey)} {why}"
+
+    def _holders(self, pkey: int) -> list[int]:
+        """Return the ports that may hold ``pkey``; those that were read with it come first."""
+        if self.programmer is None:
+            return []
+        held = sorted(self.view.holders(pkey), key=lambda guid: (guid not in self.view.tables, guid))
+        if self.programmer.is_released(pkey):
+            held = [guid for guid in held if guid in self.view.tables]
+        return [*held, *sorted(self.programmer.unread(pkey).keys() - set(held))]
+
+    def refuse_held_key(self, pkey: int, members: Collection[int] = ()) -> None:
+        """Raise :class:`Refused` if a port other than ``members`` may hold ``pkey`` without a partition, after a look
+        at those that did, and after the changes that wait."""
         if pkey in self.state.partitions or self.programmer is None:
             return
-        keys = {pkey, pkey | 0x8000}
-        suspects = [g for g, held in self.view.tables.items() if not keys.isdisjoint(held.port)]
-        if not suspects:
-            return
-        self.programmer.call(lambda: self.view.read(suspects))
-        still = [g for g in suspects if (held := self.view.tables.get(g)) is not None and keys & set(held.port)]
-        if still:
-            raise Refused(
-                f"P_Key {pkey_text(pkey)} is still in the table of {self.view.ports[still[0]].name} "
-                f"({guid_text(still[0])}); use another, or try again when it has been removed"
-            )
+        until = time.monotonic() + LEAVES_S
+        while not all(self.programmer.unread(pkey).values()) and time.monotonic() < until:
+            time.sleep(0.01)
+        if self.occupied(pkey, members) and (holders := self.view.holders(pkey)):
+            self.programmer.call(lambda: self.view.read(holders))
+        if why := self.occupied(pkey, members):
+            raise Refused(why)
+
+    def resting(self) -> list[Resting]:
+        """Return the P_Keys without a partition that are in quarantine, or that a port may still hold."""
+        now_s, state = self.clock(), self.state
+        pkeys = {pkey for pkey, until_s in list(state.quarantine.items()) if until_s > now_s}
+        pkeys |= self.programmer.leaving() | self.view.held_keys() if self.programmer is not None else set()
+        out = []
+        for pkey in sorted(pkeys - set(state.partitions)):
+            until_s, ports = state.quarantined_until(pkey), self._holders(pkey)
+            if until_s > now_s or ports:
+                row = Resting(pkey_text(pkey), until_s if until_s > now_s else None, list(map(guid_text, ports)))
+                out.append(row)
+        return out
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
         """Return the ports of hosts as members. Raises :class:`NotThere` for a name without a
@@ -160,14 +225,41 @@ class TenantService:
             time.sleep(0.01)
         return self.store.revision(number)
 
-    def findings(self) -> list[Finding]:
-        """Return changes by others, and limits that members will meet."""
+    def findings(self, resolved: bool = False) -> list[Finding]:
+        """Return changes by others, and limits that members will meet; ``resolved``: also changes that were taken
+        back, and packets that were refused more than an hour ago."""
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
                 out.append(Finding("manager", "", self.programmer.problem))
-            out += [Finding("drift", guid_text(d.guid), str(d)) for d in self.programmer.drifts]
-        return out + self._intrusions() + self._index0() + self._qos()
+            drifts = self.programmer.drifts
+            out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
+        out += self._intrusions() + self._default() + self._index0() + self._qos()
+        return [one for one in out if resolved or one.ended_s is None]
+
+    def _default(self) -> list[Finding]:
+        """Return full members of the default partition, through which ports of different partitions meet."""
+        state, manager = self.state, self.view.manager
+        name_of = lambda guid: self.view.ports[guid].name if guid in self.view.ports else guid_text(guid)
+        named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
+        guids = {guid for p in named for guid in p.members}
+        full = sorted(g for g in guids - {manager} if state.partitions[DEFAULT_BASE].membership(g) & FULL_BIT)
+        out = []
+        if full and len(named) > 1:
+            text = (
+                f"{name_of(full[0])} and {len(full) - 1} more members of partitions are full members of the default "
+                f"partition 0x7fff, through which every port can reach them; PUT /tenants/v1/default_membership "
+                f'{{"membership": "limited"}}, and remove them from 0x7fff'
+            )
+            out.append(Finding("isolation", pkey_text(DEFAULT_BASE), text))
+        if manager in guids:
+            keys = ", ".join(map(pkey_text, sorted(state.memberships(manager) - {DEFAULT_BASE})[:4]))
+            text = (
+                f"{name_of(manager)} is the subnet manager's port, a full member of the default partition, and in "
+                f"{keys}: every port can reach it; run the manager on a host without a partition"
+            )
+            out.append(Finding("isolation", guid_text(manager), text))
+        return out
 
     def _intrusions(self) -> list[Finding]:
         if self.intruders is None:
@@ -175,7 +267,11 @@ class TenantService:
         by_lid = {p.lid: p for p in self.view.ports.values()}
         name_of = lambda lid: by_lid[lid].name if lid in by_lid else f"LID {lid}"
         where = lambda lid: guid_text(by_lid[lid].guid) if lid in by_lid else ""
-        return [Finding("intruder", where(i.lid), i.named(name_of)) for i in reversed(list(self.intruders.seen))]
+        past_s = self.clock() - SHOWN_S
+        return [
+            Finding("intruder", where(i.lid), i.named(name_of), i.at_s, i.at_s if i.at_s < past_s else None)
+            for i in reversed(list(self.intruders.seen))
+        ]
 
     def _index0(self) -> list[Finding]:
         first: dict[int, list[int]] = {}
@@ -209,35 +305,21 @@ class TenantService:
                 out.append(Finding("qos", pkey_text(partition.pkey), text))
         return out
 
-    def isolation(self, guids: Iterable[int]) -> list[tuple[int, int, int]]:
-        """Return pairs of ports whose tables, read now, let them exchange packets although no
-        partition contains both: (PortGUID, PortGUID, P_Key), for each of ``guids`` and the ports
-        that share a P_Key with it. Empty: isolated, as far as ports answered."""
+    def isolation(self, guids: Iterable[int]) -> Isolation:
+        """Read the tables of the whole subnet, and return which ports can exchange packets with ``guids`` although no
+        partition joins them."""
         if self.programmer is None:
             raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
-        wanted = set(guids)
-        self.programmer.call(lambda: self.view.read(wanted))
-        holders: dict[int, set[int]] = {}
-        for guid, held in self.view.tables.items():
-            for key in held.port:
-                holders.setdefault(key & DEFAULT_BASE, set()).add(guid)
-        partners = {
-            p for g in wanted if (h := self.view.tables.get(g)) for k in h.port for p in holders[k & DEFAULT_BASE]
-        }
-        self.programmer.call(lambda: self.view.read(partners))
-        return [pair for guid in sorted(wanted & self.view.tables.keys()) for pair in self._meets(guid, partners)]
-
-    def _meets(self, guid: int, partners: set[int]) -> Iterable[tuple[int, int, int]]:
-        held = set(self.view.tables[guid].port)
-        state, manager = self.state, self.view.manager
-        wanted = state.wanted(guid, manager)
-        for partner in sorted(partners - {guid}):
-            theirs = self.view.tables.get(partner)
-            if theirs is None:
-                continue
-            meet = _common(held, set(theirs.port)) - _common(wanted, state.wanted(partner, manager))
-            if meet:
-                yield guid, partner, min(meet)
+        with self._isolating:
+            view = self.view.sibling()
+            try:
+                view.discover()
+                view.read(view.ports)
+            finally:
+                view.close()
+        with self.writer.lock:
+            state = replace(self.state, partitions={**self.state.partitions}, pkeys_of={**self.state.pkeys_of})
+        return isolation_of(guids, view.tables, view.ports.keys() - view.tables.keys(), state, view.manager)
 
     # -- called by the threads --
 
@@ -281,10 +363,3 @@ class TenantService:
         assert self.programmer is not None
         self.programmer.undoes(done.revision)
         self._mark([number], "rolled-back", f"{where}; revision {done.revision} rolls it back")
-
-
-def _common(a: set[int], b: set[int]) -> set[int]:
-    """Return P_Keys, without the membership bit, with which two ports may exchange packets: one of
-    the ports is a full member (IBA 10.9.3)."""
-    full = {k & DEFAULT_BASE for k in a if k & 0x8000} & {k & DEFAULT_BASE for k in b}
-    return full | ({k & DEFAULT_BASE for k in b if k & 0x8000} & {k & DEFAULT_BASE for k in a})

@@ -157,6 +157,10 @@ class Store:
         rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
         return [_revision(row) for row in rows]
 
+    def of_action(self, action: str) -> list[Revision]:
+        """Return all revisions of an action, the oldest first."""
+        return [_revision(row) for row in self.read("SELECT * FROM revision WHERE action = ? ORDER BY id", (action,))]
+
     # -- writing --
 
     @contextmanager

@@ -25,7 +25,8 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An end port that answered discovery. ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
+    """An end port that answered discovery: of a host, or port 0 of a ``switch``, whose P_Key table is its own (IBA
+    14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
     in front of it if that enforces partitions (else -1). ``entries``: the
     smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
     the port itself. ``shared``: it has virtual ports, whose P_Keys are in the switch port's table, too."""
@@ -41,6 +42,7 @@ class Port:
     mtu: int
     vport: int = -1
     shared: bool = False
+    switch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,19 @@ class SubnetView:
         self.ports: dict[int, Port] = {}
         self.tables: dict[int, Held] = {}
         """PortGUID → its table as last read; of ports that answered then."""
+        self.last: dict[int, Held] = {}
+        """The same, also of ports that do not answer any more: they may still hold these P_Keys."""
+        self._holders: dict[int, set[int]] = {}
+        """P_Key → the ports that hold it in ``last``."""
         self.manager = 0
         """PortGUID of the master subnet manager; 0: not on a host."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether tables can be read."""
+        return self._reader is not None
 
     def room(self, guid: int) -> int:
         """Return entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
@@ -99,7 +110,7 @@ class SubnetView:
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}
         for port in self.ports.values():
-            if port.vport >= 0:
+            if port.vport >= 0 or port.switch:
                 continue
             names.setdefault(port.node.split(" ")[0], []).append(port.guid)
             if port.node != port.node.split(" ")[0]:
@@ -128,7 +139,7 @@ class SubnetView:
     def _found(self, reader: SubnetReader) -> Iterable[Port]:
         db = reader.subnet.db
         rows = db.end_ports()
-        rows = rows[~db.is_switch[db.port_node[rows]]]
+        switch = db.is_switch[db.port_node[rows]]
         peer = db.port_peer[rows]
         blocks = pkey_blocks(db, rows)
         behind = np.where(peer >= 0, peer, 0)
@@ -151,6 +162,7 @@ class SubnetView:
                 int(lids[i]),
                 int(mtus[i]),
                 shared=guid in owners,
+                switch=bool(switch[i]),
             )
             yield port
         vports = db.vports
@@ -169,8 +181,10 @@ class SubnetView:
         """Read the tables of these ports; ports that do not answer lose their old tables. Raises :class:`PeerError` if
         the wire into the subnet is lost."""
         ports = [self.ports[g] for g in guids if g in self.ports]
-        if not ports or self._reader is None:
+        if not ports:
             return {}
+        if self._reader is None:
+            raise PeerError("the wire into the subnet was lost; its ports are searched again")
         rows = {r for p in ports for r in (p.row if p.vport < 0 else -1, p.leaf) if r >= 0}
         virtual = [p.vport for p in ports if p.vport >= 0]
         try:
@@ -188,7 +202,28 @@ class SubnetView:
                 held[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()), port.shared)
         silent = {p.guid for p in ports} - held.keys()
         self.tables = {g: h for g, h in self.tables.items() if g not in silent} | held
+        self._remember(held)
         return held
+
+    def _remember(self, tables: Mapping[int, Held]) -> None:
+        for guid, held in tables.items():
+            old = self.last.get(guid)
+            self.last[guid] = held
+            if old is not None and old.port == held.port:
+                continue
+            before, after = ({k & DEFAULT_BASE for k in h.port} if h else set() for h in (old, held))
+            for pkey in before - after:
+                self._holders[pkey].discard(guid)
+            for pkey in after - before:
+                self._holders.setdefault(pkey, set()).add(guid)
+
+    def holders(self, pkey: int) -> tuple[int, ...]:
+        """Return the ports whose tables held ``pkey`` when they were last read. For any thread."""
+        return tuple(self._holders.get(pkey, ()))
+
+    def held_keys(self) -> set[int]:
+        """Return the P_Keys in tables as last read. For any thread."""
+        return {pkey for pkey, ports in list(self._holders.items()) if ports}
 
     def sibling(self) -> SubnetView:
         """Return another view of the same subnet, with a separate wire."""
@@ -203,6 +238,7 @@ class SubnetView:
         tables |= {g: h for g, h in other.tables.items() if g not in newer}
         self.ports, self.names, self.manager = other.ports, other.names, other.manager
         self.tables = {g: h for g, h in tables.items() if g in self.ports}
+        self._remember({g: h for g, h in other.tables.items() if g not in newer})
 
     def close(self) -> None:
         """Close the wire into the subnet; the next discovery opens it again."""

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from softib.errors import SoftibError
-from softib.tenants.changes import Change, Refused, check_tenants
+from softib.tenants.changes import Change, Occupied, Refused, check_keys, check_tenants
 from softib.tenants.state import Draft, Rows, State
 from softib.tenants.store import Store, Unavailable
 
@@ -29,27 +29,39 @@ MOST_TOGETHER = 512
 @dataclass(frozen=True)
 class Done:
     """A durable change: its revision, and the GUIDs whose tables it changes (``everyone``: those of
-    all ports), in these partitions. ``repeated``: the same request came before, and had no effect now."""
+    all ports), in these partitions.
+
+    ``joined``, ``left``: (P_Key, GUID) of new and former members; ``released``: P_Keys whose quarantine an operator
+    ended; ``rested``: P_Keys in quarantine since; ``repeated``: the same request came before, and had no effect now.
+    """
 
     revision: int
     text: str
     guids: frozenset[int] = frozenset()
     pkeys: frozenset[int] = frozenset()
     everyone: bool = False
+    joined: frozenset[tuple[int, int]] = frozenset()
+    left: frozenset[tuple[int, int]] = frozenset()
+    released: frozenset[int] = frozenset()
+    rested: frozenset[int] = frozenset()
     repeated: bool = False
 
 
 def done_of(number: int, text: str, rows: Rows) -> Done:
     """Return the durable change of these rows."""
-    members = [(pkey, int(guid, 16)) for (pkey, guid), _, _ in rows.get("member", [])]
-    heads = rows.get("partition", [])
+    members = [(pkey, int(guid, 16), before, after) for (pkey, guid), before, after in rows.get("member", [])]
+    heads, resting = rows.get("partition", []), rows.get("quarantine", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
     return Done(
         number,
         text,
-        frozenset(guid for _, guid in members),
-        frozenset({pkey for pkey, _ in members} | {pkey for pkey, _, _ in heads}),
+        frozenset(guid for _, guid, _, _ in members),
+        frozenset({pkey for pkey, *_ in members} | {pkey for pkey, _, _ in heads}),
         everyone,
+        frozenset((pkey, guid) for pkey, guid, before, _ in members if before is None),
+        frozenset((pkey, guid) for pkey, guid, _, after in members if after is None),
+        frozenset(pkey for pkey, _, after in resting if after is None and pkey not in {head[0] for head in heads}),
+        frozenset(pkey for pkey, _, after in resting if after is not None),
     )
 
 
@@ -65,6 +77,8 @@ class Request:
     digest: str = ""
     owner: str = ""
     may_see: Callable[[Draft, Done], None] | None = None
+    returns: bool = False
+    """P_Keys return to the partitions that had them: an undo."""
     answer: Future[Done] = field(default_factory=Future)
 
 
@@ -79,10 +93,18 @@ class Mark:
 
 
 class Writer:
-    """``committed`` is called, in the writer's thread and with ``lock`` held, with the changes of each commit."""
+    """``committed`` is called, in the writer's thread and with ``lock`` held, with the changes of each commit.
+    ``occupied``: (P_Key, members) → why no partition with these members may begin with the key now."""
 
-    def __init__(self, store: Store, state: State, clock: Callable[[], float], committed: Callable[[list[Done]], None]):
-        self.store, self.state, self.clock, self.committed = store, state, clock, committed
+    def __init__(
+        self,
+        store: Store,
+        state: State,
+        clock: Callable[[], float],
+        committed: Callable[[list[Done]], None],
+        occupied: Occupied,
+    ):
+        self.store, self.state, self.clock, self.committed, self.occupied = store, state, clock, committed, occupied
         self._queue: queue.SimpleQueue[Request | Mark | None] = queue.SimpleQueue()
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
@@ -157,6 +179,8 @@ class Writer:
             draft = Draft(batch)
             text = request.change(draft)
             check_tenants(draft, self.store.accounts_of)
+            if not request.returns:
+                check_keys(draft, self.occupied)
         except Unavailable:
             raise
         except Exception as error:

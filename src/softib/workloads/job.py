@@ -68,6 +68,15 @@ class Job(BaseModel):
         return False
 
     @property
+    def assumes_machine(self) -> bool:
+        """Return whether the job runs on GPUs, and names no machine."""
+        return False
+
+    def assumed_machine(self, hosts: Hosts) -> str:
+        """Return the name of the machine that a job assumes on ``hosts`` if it names none."""
+        return ""
+
+    @property
     def result_rows(self) -> int:
         """Return the number of rows that the job has in results."""
         return 1

@@ -222,7 +222,15 @@ class Trace(Job):
     ranks: Number | None = Field(
         None, description="number of ranks that run a Chakra trace of a single rank; default: all that fit on the hosts"
     )
-    ranks_per_host: Number = Field(1, description="ranks on each host, in order")
+    ranks_per_host: Number | None = Field(
+        None, description="ranks on each host, in order; default 1, of GPUs those of a node that the profile names"
+    )
+    machine: str | None = Field(
+        None,
+        description="ranks are GPUs of this node, as for nccl-all-reduce: they exchange through NVLink inside a "
+        "node, and NCCL runs the collectives; default: of a profile, the node of its GPU; of other traces, ranks "
+        "are processes of hosts",
+    )
     processors: Number | None = Field(
         None,
         description="that all ranks share, rank r on processor r modulo this, as on one machine that "
@@ -240,6 +248,29 @@ class Trace(Job):
         MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
     )
     _data: Any = PrivateAttr(None)  # nodes of Chakra by rank instead of the file
+    _nodes: Any = PrivateAttr(None)  # those of the file
+
+    @property
+    def assumes_machine(self) -> bool:
+        """Return whether it is a profile of GPUs, and no machine is named."""
+        from softib.workloads.traces.forms import is_profile
+
+        return self.machine is None and is_profile(self)
+
+    def assumed_machine(self, hosts: Hosts) -> str:
+        """Return the node of a profile's GPU, or the one assumed for the links of ``hosts``."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.traces.forms import gpus_of
+
+        gpus = gpus_of(self, hosts, rows_of(self, hosts))
+        return "" if gpus is None else gpus.machine.name
+
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return a note on the nodes of GPUs that the trace runs on."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.traces.forms import notes_of
+
+        return notes_of(self, hosts, rows_of(self, hosts))
 
 
 class OtherFabric(BaseModel):

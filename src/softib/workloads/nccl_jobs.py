@@ -49,8 +49,9 @@ class Gpus(Job):
 
     machine: str | None = Field(
         None,
-        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, gb200-nvl72, mi300x, a GPU's name "
-        "for the vendor's node of it, or a file of softib calibrate; default: by the links' rate (docs/collectives.md)",
+        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, dgx-b300, gb200-nvl72, gb300-nvl72, "
+        "mi300x, a GPU's name for the vendor's node of it, or a file of softib calibrate; default: by the links' rate "
+        "(docs/collectives.md)",
     )
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
     cpu: Literal["intel", "amd", "arm"] | None = Field(
@@ -75,6 +76,18 @@ class Gpus(Job):
         "2.30",
         description="version of NCCL for its tuning constants; those of 2.8 and 2.30 are known, the nearer one is used",
     )
+
+    @property
+    def assumes_machine(self) -> bool:
+        """Return whether no machine is named."""
+        return self.machine is None
+
+    def assumed_machine(self, hosts: Hosts) -> str:
+        """Return the node assumed for the links of ``hosts``."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import assumed_machine
+
+        return assumed_machine(hosts.gbps, rows_of(self, hosts)).name
 
 
 class Nccl(Gpus):
@@ -218,8 +231,8 @@ class TrainingStep(Gpus):
     )
     gather_lists: Yes = Field(
         False,
-        description="collectives of ZeRO stage 3 take lists of tensors, with a copy for each rank, as DeepSpeed "
-        "0.3.13 did",
+        description="ZeRO stage 3 of DeepSpeed 0.3.13: all-gathers take lists of tensors, with views and a copy for "
+        "each rank, and gradients are all-reduced",
     )
     sequence_parallel: Yes = Field(False, description="a tensor group also shares activations between its layers")
 

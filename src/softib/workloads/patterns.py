@@ -3,7 +3,7 @@ dependencies."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,19 +13,7 @@ from softib.workloads import jobs, mpi_jobs, nccl_jobs
 from softib.workloads.pattern import NONE, JobMessages, Pattern, Place, check_count
 from softib.workloads.storage.jobs import Checkpoint, Storage
 
-if TYPE_CHECKING:
-    from softib.workloads.schedule.overheads import Overheads
-
-__all__ = ["PATTERNS", "overheads_of"]
-
-
-def overheads_of(job: jobs.Trace) -> Overheads:
-    """Return the costs of a trace's messages in addition to the adapter's."""
-    from softib.workloads.schedule.overheads import Overheads
-
-    return Overheads(
-        send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
-    )
+__all__ = ["PATTERNS"]
 
 
 def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int | None = None) -> list[JobMessages]:
@@ -181,12 +169,11 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[JobMessages]:
 
 
 def _trace(job: jobs.Trace, at: Place) -> list[JobMessages]:
-    from softib.workloads.schedule.messages import part_of, place
+    from softib.workloads.schedule.messages import part_of
     from softib.workloads.traces.forms import program_of
 
-    schedule = program_of(job, len(at.rows), job._data)
-    host = place(schedule, at.rows, job.ranks_per_host)
-    part, _ = part_of(schedule, host, overheads_of(job))
+    program = program_of(job, at.hosts, at.rows)
+    part, _ = part_of(program.schedule, program.host, program.cost, program.ports[:, None])
     check_count(len(part.src), f"the operations of {job.file}")
     return [part]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,28 +117,20 @@ class Workload:
         """Return the workload with GPU jobs that name no machine on the one of the file
         ``path``; unchanged if the file describes only hosts, and without ``path``."""
         from softib.workloads.machine_file import read_machine
-        from softib.workloads.nccl_jobs import Gpus
 
         if not path or read_machine(path).gpu is None:
             return self
-        placed = (
-            job.model_copy(update={"machine": path}) if isinstance(job, Gpus) and job.machine is None else job
-            for job in self.jobs
-        )
-        return replace(self, jobs=tuple(placed))
+        return self._on(lambda job: path)
 
     def on_assumed_machines(self, hosts: Hosts) -> Workload:
-        """Return the workload with GPU jobs that name no machine on the one assumed for the links of
-        ``hosts``: it stays when links change."""
-        from softib.workloads.hosts import rows_of
-        from softib.workloads.nccl.job import assumed_machine
-        from softib.workloads.nccl_jobs import Gpus
+        """Return the workload with GPU jobs that name no machine on the one assumed for ``hosts``: it stays
+        when links change."""
+        return self._on(lambda job: job.assumed_machine(hosts))
 
+    def _on(self, machine_of: Callable[[Job], str]) -> Workload:
+        """Return the workload with jobs that name no machine on those of ``machine_of``."""
         placed = (
-            job.model_copy(update={"machine": assumed_machine(hosts.gbps, rows_of(job, hosts)).name})
-            if isinstance(job, Gpus) and job.machine is None
-            else job
-            for job in self.jobs
+            job.model_copy(update={"machine": machine_of(job)}) if job.assumes_machine else job for job in self.jobs
         )
         return replace(self, jobs=tuple(placed))
 

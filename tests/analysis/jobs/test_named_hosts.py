@@ -64,3 +64,38 @@ def test_a_truncated_log_is_noted(tmp_path):
     path = tmp_path / "job.log.gz"
     path.write_bytes(packed[: len(packed) // 2])
     assert any("job.log.gz" in n for n in softib.why(path).notes)
+
+
+def test_the_hosts_of_a_job_leave_out_the_errors_of_another_in_its_log(tmp_path):
+    """One log of two jobs without labels: UCX names hosts and device in its lines. The other job's registration limit is nearer to a
+    cause than a lost packet."""
+    lost = (
+        "[1795715799.539561] [host-0005:23512:0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 "
+        "vend 0x81 hw_synd 0/0)\n"
+    )
+    other = "[1795715799.539561] [host-0021:11:0] ib_mlx5_log.c:177  UCX  ERROR RNR on mlx5_0:1/IB (synd 0x16 vend 0x82 hw_synd 0/0)\n"
+    (tmp_path / "job.log").write_text(other + lost)
+    site = site_of(pod(), None, True)
+    log = read_logs([tmp_path / "job.log"])
+    for where in (site, None):
+        both = explain_failure(log, where, None)
+        mine = explain_failure(log, where, None, ["host-0005", "host-0009"])
+        theirs = explain_failure(log, where, None, ["host-0021.site.example", "HOST-0022"])
+        assert (both.symptom, mine.symptom, theirs.symptom) == (
+            "receiver-not-ready",
+            "retry-exceeded",
+            "receiver-not-ready",
+        )
+        assert "1 error of other hosts than the job's is left out" in mine.notes and len(mine.symptoms) == 1
+    assert mine.causes[0].code != "receiver-not-ready"
+
+
+def test_connections_of_one_log_that_its_errors_do_not_name_are_said(tmp_path):
+    text = "".join(
+        f" local address: LID {a:#04x} QPN 0x1 PSN 0x1\n remote address: LID {b:#04x} QPN 0x1 PSN 0x1\n"
+        for a, b in ((3, 9), (4, 8))
+    )
+    (tmp_path / "job.log").write_text(text + "SLURM_JOB_ID=7\nSLURM_JOB_ID=8\n Failed status 12: wr_id 0 syndrom 0x0\n")
+    notes = explain_failure(read_logs([tmp_path / "job.log"]), None, None).notes
+    assert "2 connections, and errors that name none: if they are of several jobs, use the log of each alone" in notes
+    assert "the logs are of jobs 7, 8: use --hosts with the hosts of one job" in notes

@@ -28,7 +28,7 @@ def test_it_is_up(fabric):
     now = fabric.snapshot()
     assert now.format == "running"
     assert now.ports.filter(state="ACTIVE").height == 2 * 16 + 6, "and port 0 of switches"
-    assert fabric.status()["sm"]["state"] == "MASTER"
+    assert fabric.status().sm.state == "MASTER"
     assert softib.verify(now).good
 
 
@@ -129,9 +129,9 @@ def test_options_of_up_are_keywords(fabric):
     with softib.up(
         softib.generate("ring", switches=3), name="two", engine="updn", lmc=1, sweep=0, notice=noted.append
     ) as two:
-        assert two.status()["sm"]["engine"] == "updn"
+        assert two.status().sm.engine == "updn"
         assert softib.check(two).good, "a running fabric is a source"
-        assert two.snapshot().ports.filter(lmc=1).height and two.sweep()["sweeps"] >= 2
+        assert two.snapshot().ports.filter(lmc=1).height and two.sweep().sweeps >= 2
     assert any("ready in" in line for line in noted)
 
 

@@ -429,3 +429,15 @@ def test_a_file_of_roce_adapters_is_not_silently_infiniband(tmp_path):
         path.write_text(network + "topology: {kind: fat-tree, radix: 4, levels: 2}\n")
         notes = softib.simulate(path, "incast:64KB,senders=3").notes
         assert any("--network roce" in note for note in notes) is expected
+
+
+@pytest.mark.parametrize(
+    ("workload", "helps"), [("incast:1MB", "fewer senders"), ("all-to-all:1MB,window=0", "faster link")]
+)
+def test_fewer_senders_help_an_incast_and_not_an_exchange(workload, helps):
+    """In an all-to-all every host's link is as busy out as in: twice the rate takes half the time."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, hosts=16, generation="EDR")
+    run = softib.simulate(tree, workload, what_if="generation=HDR")
+    causes = [port for port in run.busy_ports if port["cause"].startswith("the receiver's own link")]
+    assert causes and all(helps in port["help"] for port in causes)
+    assert run.simulated_us / run.what_if.simulated_us == pytest.approx(2, rel=0.1)

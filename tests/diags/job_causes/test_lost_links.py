@@ -100,6 +100,24 @@ def test_a_port_to_which_the_tables_point_is_named_though_its_other_end_fits_sev
     assert "None" not in str(result.text_lines()) and "its other end" in result.causes[0].command
 
 
+@pytest.mark.parametrize("routed_around", [False, True])
+def test_each_of_several_lost_cables_is_printed_once(routed, routed_around):
+    """Two cables of a leaf to two spines: two places, not the four ports at their ends; each says which other ends it may have had."""
+    up, _ = uplink(routed)
+    other = other_uplink(routed, up)
+    both = sorted((routed.port_name(up), routed.port_name(other)))
+    f = without(routed, *both)
+    if routed_around:
+        f.lft[:, f.lid[row(f, f"{B}[1]")]] = 255
+    cause = why(f).causes[0]
+    places = [row(routed, w.where) for w in cause.where if w.probability > 0.2]
+    lost = [(row(routed, name), int(routed.port_peer[row(routed, name)])) for name in both]
+    assert cause.code == "cable-down" and len(places) == 2
+    assert all(sum(p in cable for p in places) == 1 for cable in lost), cause.where
+    others = ", ".join(routed.port_name(p) for cable in lost for p in cable if p not in places)
+    assert f"{cause.where[0].where}: its other end was one of {others}" in cause.evidence
+
+
 def test_a_dead_cable_that_no_path_of_the_pair_crosses_is_not_named(routed):
     up, _ = uplink(routed)
     result = why(without(routed, "leaf-2[3]"))

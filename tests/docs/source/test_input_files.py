@@ -71,7 +71,6 @@ OF_SOFTIB = {
     "host_facts/sysfs.py": (1, "/sys"),
     "live/launch/doctor.py": (1, "/sys"),
     "live/launch/tuning.py": (1, "the first bytes of a program"),
-    "ulp/ipoib/addresses.py": (2, "the files of a node, which the daemon wrote"),
     "ulp/nvmeof/rdma.py": (1, "memory of queues"),
     "ulp/ipoib/network.py": (1, "the log of a program that it started"),
     "live/launch/executable.py": (1, "the first bytes of a program"),

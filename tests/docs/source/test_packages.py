@@ -221,11 +221,10 @@ def release(monkeypatch):
 
 
 def test_recipes_have_the_dependencies_of_the_package(release):
-    """conda's is YAML after Jinja, Spack's is Python; both name each requirement with its bound."""
+    """conda's is YAML, Spack's is Python; both name each requirement with its bound."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     texts = release("recipes").recipes(PROJECT, build, "file:///tmp/softib-0.1.0.tar.gz", "0" * 64)
-    plain = re.sub(r"\{\{ (\w+).*?\}\}", r"\1", texts["conda-meta.yaml"])
-    conda = yaml.safe_load(plain)
+    conda = yaml.safe_load(texts["recipe.yaml"])
     assert [r.replace(" ", "") for r in conda["requirements"]["run"][1:-1]] == PROJECT["dependencies"]
     assert conda["package"]["version"] == PROJECT["version"] and conda["about"]["license"] == PROJECT["license"]
     assert [r.replace(" ", "") for r in conda["requirements"]["host"][2:-1]] == build
@@ -237,6 +236,19 @@ def test_recipes_have_the_dependencies_of_the_package(release):
     needs = {c.args[0].value for c in calls}
     assert {f"py-{r.replace('>=', '@')}:" for r in (*PROJECT["dependencies"], *build)} <= needs
     assert {f"python@{PROJECT['requires-python'].removeprefix('>=')}:", "rdma-core"} <= needs
+
+
+def test_rattler_build_renders_the_recipe_of_conda(release):
+    """Oracle: rattler-build, with the C library that conda-forge sets; it refuses unknown keys and requirements."""
+    rattler = pytest.importorskip("rattler_build")
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    text = release("recipes").recipes(PROJECT, build, "file:///tmp/softib-0.1.0.tar.gz", "0" * 64)["recipe.yaml"]
+    linux = rattler.RenderConfig(rattler.PlatformConfig(target_platform="linux-64"))
+    [variant] = rattler.Stage0Recipe.from_yaml(text).render(rattler.VariantConfig({"c_stdlib": ["sysroot"]}), linux)
+    needs = variant.recipe.to_dict()["requirements"]
+    assert {need.partition(" ")[0] for need in needs["run"]} == {"python", "rdma-core"} | {
+        need.partition(">=")[0] for need in PROJECT["dependencies"]
+    }
 
 
 def checkout(folder: Path, *extra: str) -> None:

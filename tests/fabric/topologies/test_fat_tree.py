@@ -206,7 +206,10 @@ def test_explicit_xgft_counts():
         ({"radix": "many"}, "not a whole number"),
         ({"radix": 0}, "can be 2 to 254"),
         ({"radix": 300}, "can be 2 to 254"),
-        ({"radix": 36, "levels": 2, "hosts": 649}, "hold 648, 3 levels 11664"),
+        (
+            {"radix": 36, "levels": 2, "hosts": 649},
+            "649 do not fit; 2 levels of 36-port switches hold 648, 3 levels 11,664",
+        ),
         ({"radix": 36, "hosts": -1}, "hosts"),
         ({"radix": 36, "levels": 2, "parallel": 5}, "1, 2, 3, 6, 9, 18"),
         ({"radix": 36, "levels": 2, "parallel": [1, 2]}, "give 1"),

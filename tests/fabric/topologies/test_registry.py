@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from softib.fabric.columns import COLUMNS
-from softib.fabric.faults import kinds
 from softib.fabric.power_up import active_speed_codes
-from softib.fabric.topologies import registry
 from softib.fabric.topologies.registry import KINDS, generate
-from softib.fabric.topologies.spec_models import Sm
 from softib.iba.constants import PortState
 from softib.iba.rates import speed_named
 
@@ -77,11 +74,12 @@ def test_default_radix_is_the_trade_s():
 
 
 def test_documentation_is_complete():
-    text = (ROOT / "docs" / "topologies.md").read_text()
-    assert registry.markdown() in text, "run of the parameter tables is out of date"
-    assert kinds.markdown() in text
-    for key in Sm.model_fields:
-        assert f"`{key}`" in text
+    """Every kind is named with its counts, and the reference of the fabric file has its parameters and its source."""
+    text, reference = ((ROOT / "docs" / name).read_text() for name in ("topologies.md", "fabric-yaml.md"))
+    for kind in KINDS.values():
+        assert f"`{kind.name}`" in text
+        section = reference.partition(f"### kind: {kind.name}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+        assert kind.source in section and all(f"`{p.name}`" in section for p in kind.parameters), kind.name
 
 
 @pytest.mark.slow

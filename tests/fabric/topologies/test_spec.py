@@ -113,7 +113,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
     [
         ("name: x\ntopology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n", 2, "use 6 or 8"),
         ("topology:\n  kind: fat-tree\n  raidx: 7\n", 3, "did you mean radix"),
-        ("topology:\n  kind: fat-tree\n  radix: 36\n  hosts: 90000000\n  levels: 3\n", 4, "11664"),
+        ("topology:\n  kind: fat-tree\n  radix: 36\n  hosts: 90000000\n  levels: 3\n", 4, "11,664"),
         ("nmae: x\ntopology: {kind: ring, switches: 3}\n", 1, "did you mean name"),  # codespell:ignore nmae
         ("topology: {kind: fat-tre}\n", 1, "did you mean fat-tree"),
         ("topology: {}\n", 1, "needs a kind"),

@@ -276,6 +276,30 @@ assert seen == [i + 1 for i in ids[1::2]], seen
     )
 
 
+def test_a_program_writes_events(served):
+    """Linux' ucma_write_cm_event: of two kinds, on an id of its channel; the status and the argument come back."""
+    served.play(
+        A,
+        """
+u, v = Ucm(), Ucm()
+i = u.create(uid=5)
+u.write_event(i, USER, status=3, argument=0x1122334455667788)
+u.write_event(i, INTERNAL, argument=17)
+e = u.expect(USER)
+assert (e.uid, e.id, e.status) == (5, i, 3), e
+assert struct.pack("=II", *e.conn[:2]) == struct.pack("=Q", 0x1122334455667788), e
+assert u.expect(INTERNAL).qpn == 17
+for device, event, error in ((u, ESTABLISHED, OSError), (v, USER, FileNotFoundError)):
+    try:
+        device.write_event(i, event)
+    except error:
+        continue
+    raise AssertionError((event, error))
+assert u.destroy(i) == 2
+""",
+    )
+
+
 def test_an_id_moves_with_its_events(served):
     served.play(
         A,

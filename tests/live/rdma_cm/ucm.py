@@ -14,8 +14,8 @@ from collections import namedtuple
 (
     CREATE_ID, DESTROY_ID, BIND_IP, RESOLVE_IP, RESOLVE_ROUTE, QUERY_ROUTE, CONNECT, LISTEN, ACCEPT, REJECT, DISCONNECT,
     INIT_QP_ATTR, GET_EVENT, GET_OPTION, SET_OPTION, NOTIFY, JOIN_IP_MCAST, LEAVE_MCAST, MIGRATE_ID, QUERY, BIND,
-    RESOLVE_ADDR, JOIN_MCAST,
-) = range(23)  # fmt: skip # a packed list of short values
+    RESOLVE_ADDR, JOIN_MCAST, RESOLVE_IB_SERVICE, WRITE_CM_EVENT,
+) = range(25)  # fmt: skip # a packed list of short values
 (
     ADDR_RESOLVED,
     ADDR_ERROR,
@@ -34,6 +34,7 @@ from collections import namedtuple
     ADDR_CHANGE,
     TIMEWAIT_EXIT,
 ) = range(16)
+USER, INTERNAL = 18, 19
 TCP, UDP = 0x0106, 0x0111
 REUSEADDR, AFONLY = 1, 2
 DEVICE = "/dev/infiniband/rdma_cm"
@@ -120,6 +121,9 @@ class Ucm:
         seen = self.event()
         assert seen.event in events, seen
         return seen
+
+    def write_event(self, id_: int, event: int, status=0, argument=0) -> None:
+        self.write(WRITE_CM_EVENT, struct.pack("=IIIIQ296x", id_, 0, event, status, argument))
 
     def query_addr(self, id_: int):
         """(node GUID, portnum, source, target)"""

@@ -102,7 +102,7 @@ class FabricUp:
         assert self.failure is None, self.failure
 
     def environment(self, node: str = "") -> dict[str, str]:
-        return self.do(lambda: self.daemon.operations.attach({"node": node}))["env"]
+        return self.do(lambda: self.daemon.operations.attach({"node": node})).env
 
     def start(self, scene: str, node: str = "", at: object = None, **env: str) -> subprocess.Popen:
         path = json.dumps([str(ROOT), str(ROOT / "src")])

@@ -28,6 +28,7 @@ def sources() -> list[Path]:
             *build.SOURCES.glob("*.c"),
             *build.MPI_SOURCES.glob("*.c"),
             *build.WAIT_SOURCES.glob("*.c"),
+            *build.IPOIB_SOURCES.glob("*.c"),
             *build.VERBS_SOURCES.rglob("*.c"),
         ]
     )

@@ -73,11 +73,19 @@ def figures(text: str, nodes: int, each: int, generation: str) -> dict:
     return softib.simulate(fabric(nodes, each, generation), text).to_json()["jobs"][0]["nccl"]
 
 
-@pytest.mark.parametrize(("generation", "gpu"), [("EDR", "V100"), ("HDR", "A100"), ("NDR", "H100"), ("XDR", "B200")])
+@pytest.mark.parametrize(("generation", "gpu"), [("EDR", "V100"), ("HDR", "A100"), ("NDR", "H100"), ("XDR", "B300")])
 def test_the_machine_that_is_assumed_follows_the_links_and_stands_in_the_answer(generation: str, gpu: str) -> None:
-    """Vendors' nodes of these years: DGX-1 with EDR, DGX A100 with HDR, DGX H100 with NDR, B200 beyond."""
+    """Vendors' nodes of these years: DGX-1 with EDR, DGX A100 with HDR, DGX H100 with NDR, DGX B300 with XDR."""
     found = figures("nccl-all-reduce:1MB", 2, 8, generation)
     assert f"8 GPUs {gpu}" in found["machine"] and "8 adapters" in found["machine"]
+
+
+@pytest.mark.parametrize("text", ["nccl-all-reduce:1MB", "training-step:1,layers=2,batch=32"])
+def test_adapters_slower_than_the_links_stand_in_the_answer(text: str) -> None:
+    """A DGX B200 has ConnectX-7, 400 Gb/s, also on links of XDR; a DGX B300 has ConnectX-8."""
+    notes = lambda gpu: " ".join(softib.simulate(fabric(2, 8, "XDR"), f"{text},machine={gpu}").notes)
+    assert "the links carry 800 Gb/s, the adapters of dgx-b200 400 Gb/s" in notes("b200")
+    assert "the links carry" not in notes("b300")
 
 
 def test_every_gpu_of_the_catalogue_names_the_vendor_s_node() -> None:

@@ -144,7 +144,38 @@ def test_the_report_of_one_rank_is_that_of_all(tmp_path):
         s = read_trace(one, 16)
         assert (s.ranks, s.octets) == (8, 2 * 7 * 8000)
     here = Path(__file__).parents[3] / "examples" / "small.yaml"
-    assert softib.replay(here, path).simulated_us > 0
+    assert softib.simulate(here, path).simulated_us > 0
+
+
+def test_the_gpus_of_the_report_are_those_of_the_nodes(tmp_path):
+    """Sixteen ranks on two hosts of eight GPUs, by the table of the machine's GPUs."""
+
+    def fill(report: Report, rank: int) -> None:
+        report.held.execute("CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT)")
+        for gpu in range(8):
+            report.insert("TARGET_INFO_GPU", 0, gpu, "NVIDIA H200")
+        report.nccl("ncclAllReduce", 5, 10, 9, WORLD, 100_000_000, 0)
+
+    path, fabric = ranks(tmp_path, 16, fill), softib.generate("fat-tree", radix=4, levels=2, generation="NDR")
+    run = softib.simulate(fabric, path)
+    alone = softib.simulate(fabric, "nccl-all-reduce:100000000,machine=h200,hosts=0-1")
+    assert run.simulated_us == pytest.approx(alone.simulated_us, rel=0.01)
+    assert "8 GPUs H200" in " ".join(run.notes)
+
+
+def test_a_root_is_a_number_in_its_communicator(tmp_path):
+    """Root 1 of a communicator of ranks 0 and 2 is rank 2: it sends."""
+    apart = 0xABCD
+
+    def fill(report: Report, rank: int) -> None:
+        if rank != 1:
+            report.call("ncclCommInitRankConfig", 1, apart, 2, rank // 2, 0)
+            report.nccl("ncclBroadcast", 5, 10, 9, apart, 1000, 1)
+        else:
+            report.kernel(5, 10, 9)
+
+    s = read_trace(ranks(tmp_path, 3, fill))
+    assert s.rank[s.kind == Kind.SEND].tolist() == [2]
 
 
 def test_sizes_are_those_of_nccl_s_calls(tmp_path):

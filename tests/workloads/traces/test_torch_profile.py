@@ -42,7 +42,7 @@ def written(path: Path, events: list[dict], world: int = RANKS) -> Path:
 
 
 def end_us(path: Path) -> float:
-    return softib.replay(HERE, path).simulated_us
+    return softib.simulate(HERE, path).simulated_us
 
 
 def test_a_ring_carries_what_the_profile_says_and_a_rank_computes_what_it_computed(tmp_path):

@@ -31,6 +31,16 @@ def test_tensor_and_pipeline_parallel_of_gpt_3(name: str) -> None:
     assert abs(off(NAMED[name])) < 0.05
 
 
+@pytest.mark.slow
+def test_zero_3_falls_with_gpus_as_measured() -> None:
+    """Predicted from DeepSpeed's source, with nothing fitted: within a fifth, and in the paper's order."""
+    cases = [NAMED[f"174.6B-{gpus}-zero"] for gpus in (384, 768, 1536)]
+    errors = [off(c) for c in cases]
+    assert max(abs(e) for e in errors) < 0.2
+    rates = [c.measured * (1 + e) for c, e in zip(cases, errors, strict=True)]
+    assert rates == sorted(rates, reverse=True)
+
+
 def rate(tensor: int, pipeline: int, layers: int, hidden: int, heads: int, batch: int) -> float:
     """TFLOP/s of a GPU on 64 GPUs with micro-batches of one sequence."""
     return predicted(Case(0, heads, hidden, layers, tensor, pipeline, 64, batch, 1, 1))["tflops_per_gpu"]

@@ -271,11 +271,13 @@ def test_a_step_is_made_of_its_parts() -> None:
 
 
 def test_lists_cost_a_copy_for_each_rank_and_collective() -> None:
-    """ProcessGroupNCCL.cpp copies a piece for each rank, at 6 us (Wu et al.): three gathers and a reduce-scatter of each
-    matrix, one after another, with nothing beside them."""
+    """DeepSpeed 0.3.13: three gathers of each of 16 matrices make two views and a copy for each of 32 ranks, and the last
+    gather of 34 vectors three views and a copy, a copy at 6 us (Wu et al.) and a view at 1 us, with nothing beside them.
+    Buffers that are zeroed and copied, and an all-reduce instead of a reduce-scatter, are less than a sixth here."""
     line = "training-step:1,layers=4,hidden=1024,zero=3,recompute=yes,overlap=no,batch=32"
     flat, lists = (softib.simulate(fabric(4), f"{line}{more}").simulated_us for more in ("", ",gather-lists=yes"))
-    assert lists - flat == pytest.approx(4 * 4 * 4 * 32 * 6.0, rel=0.02)
+    of_ranks = 32 * (3 * 16 * (2 * 1.0 + 6.0) + 34 * (3 * 1.0 + 6.0))
+    assert of_ranks < lists - flat < of_ranks * 7 / 6
     with pytest.raises(softib.InputError, match="gather-lists is of ZeRO stage 3"):
         softib.simulate(fabric(4), "training-step:1,gather-lists=yes")
 

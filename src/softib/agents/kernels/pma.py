@@ -15,7 +15,16 @@ from softib.agents.kernels.faults.ber import settle
 from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.route import end_port
 from softib.agents.kernels.samples import samples_control, samples_result
-from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
+from softib.fabric.counters import (
+    CAST_PACKETS,
+    COUNTERS,
+    DATA,
+    DETAIL_COUNTERS,
+    LANE_COUNTERS,
+    LINK_ERRORS,
+    SL_COUNTERS,
+    VL_COUNTERS,
+)
 from softib.iba import constants as c
 from softib.iba import perf, perf_optional
 from softib.iba.notice import ClassPortInfo
@@ -103,54 +112,12 @@ EXT_SELECT2_AT = DATA_AT + perf_optional.PortCountersExtended.counter_select2.by
 XMIT_WAIT_AT = DATA_AT + perf.PortCounters.port_xmit_wait.byte
 EXT_SPEEDS_SELECT_AT = DATA_AT + perf_optional.PortExtendedSpeedsCounters.counter_select.byte
 
-_SELECTED = (
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "vl15_dropped",
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_pkts",
-    "port_rcv_pkts",
-    "port_xmit_wait",
-    "qp1_dropped",
-)
+_SELECTED = (*LINK_ERRORS, "vl15_dropped", *DATA, "port_xmit_wait", "qp1_dropped")
 """Counters by bit of CounterSelect (0-15) and CounterSelect2 (16: its bit 0, 17: its bit 1); IBA
 16.1.3.5."""
 
-_EXT_SELECTED = (
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_pkts",
-    "port_rcv_pkts",
-    "port_unicast_xmit_pkts",
-    "port_unicast_rcv_pkts",
-    "port_multicast_xmit_pkts",
-    "port_multicast_rcv_pkts",
-    # CounterSelect2 from here on.
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "vl15_dropped",
-    "port_xmit_wait",
-    "qp1_dropped",
-)
+_EXT_SELECTED = (*DATA, *CAST_PACKETS, *LINK_ERRORS, "vl15_dropped", "port_xmit_wait", "qp1_dropped")
+"""Counters by bit of CounterSelect (0-7), then of CounterSelect2 (IBA 16.1.4.11)."""
 EXT_BASIC, EXT_COUNTERS, BASIC = 8, len(_EXT_SELECTED), 16
 
 GROUPS = (

@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import UnreadableFile
+from softib.fabric.counters import LINK_ERRORS
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
 from softib.input_files import json_document
@@ -24,20 +25,7 @@ __all__ = ["ERROR_COUNTERS", "KEY", "MODULE_KEYS", "BaselineRecord", "read_basel
 KEY = "softib_acceptance_baseline"
 VERSION = 1
 MAX_BYTES = 1 << 30
-ERROR_COUNTERS = (
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "vl15_dropped",
-)
+ERROR_COUNTERS = (*LINK_ERRORS, "vl15_dropped")
 """Counters whose rates a baseline contains; data counters depend on the workload, not on the
 fabric."""
 MODULE_KEYS = ("module_vendor", "module_part", "module_serial")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from softib.analysis.jobs.why import SHOWN_LOCATIONS, CauseLocation, HopReading, RankedCause
+from softib.diags.finding import few
 from softib.diags.job_causes.paths import PathSet
 from softib.diags.job_causes.ranking import Facts, Hypothesis
 from softib.diags.job_causes.readings import Readings
@@ -108,6 +109,8 @@ def _evidence(
         if h.node >= 0
         else []
     )
+    if others := facts.other_ends.get(h.port):
+        out.append(f"{site.name(h.port)}: its other end was one of {few(map(site.name, others))}")
     if h.node in facts.isolated:
         out.append(f"{site.fabric.node_name(h.node)}: none of its ports has a link")
     for port in ports:

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from softib.analysis.jobs.cause_texts import clock_text, hop_readings, ranked_causes
 from softib.analysis.jobs.why import Why
 from softib.analysis.path_explanation import partitions_apart, pkeys_of
+from softib.diags.finding import few
 from softib.diags.job_causes.paths import PathSet, paths_between
 from softib.diags.job_causes.ranking import Facts, rank
 from softib.diags.job_causes.readings import Readings, Window
 from softib.diags.job_causes.site import Site, is_ethernet
 from softib.fabric.model import Fabric
 from softib.job_logs.events import End, Event, JobLog
-from softib.plural import counted
+from softib.plural import counted, plural
 
 __all__ = ["explain_failure", "window_of"]
 
@@ -71,10 +73,12 @@ def explain_failure(
     source: str = "FABRIC",
 ) -> Why:
     """Combine the logs with the fabric (None: there is none). ``hosts``: hosts of the job, if the
-    logs do not name them; ``lids_moved``: whether the history shows changed LIDs."""
+    logs do not name them: errors between other hosts are left out; ``lids_moved``: whether the
+    history shows changed LIDs."""
+    notes = list(log.problems)
+    log = _of_hosts(log, site, hosts, notes)
     events = _roots(log.events)
     symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
-    notes = list(log.problems)
     why = Why(log.files, log.lines, symptom, log.events, [], _shown(window), [], 0, [], notes, log.job_ids)
     facts = Facts(symptom)
     readings = None
@@ -99,6 +103,7 @@ def explain_failure(
             _nodes([e for e in events if e.symptom == symptom and symptom in NAMING], site),
             frozenset(paths.lost),
             paths.isolated,
+            paths.other_ends,
         )
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)
@@ -123,17 +128,60 @@ def explain_failure(
     return why
 
 
+def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[str]) -> JobLog:
+    """Return ``log`` without the errors and connections whose named ends are all of hosts outside of
+    ``hosts``; all of it without ``hosts``. Note what several jobs in one log leave unclear."""
+    if len(log.job_ids) > 1 and not hosts:
+        notes.append(f"the logs are of jobs {few(log.job_ids)}: use --hosts with the hosts of one job")
+    if hosts:
+        short = {h.lower().split(".")[0] for h in hosts}
+        rows = set() if site is None else {p for h in hosts for p in site.ports_of_host(h)}
+
+        def other(*ends: End) -> bool:
+            known = [_is_of(end, site, rows, short) for end in ends if end]
+            return False in known and True not in known
+
+        of_job = [e for e in log.events if not other(e.local, e.remote)]
+        pairs = [p for p in log.pairs if not other(*p)]
+        if not any(e.local or e.remote for e in of_job) and not pairs:
+            return log  # the hosts' names in the log are others
+        kept = {id(e) for e in of_job}
+        events = [e for e in log.events if e.symptom in REPORTS or id(e) in kept]
+        if dropped := len(log.events) - len(events):
+            notes.append(
+                f"{counted(dropped, 'error')} of other hosts than the job's {plural(dropped, 'is', 'are')} left out"
+            )
+        log = replace(log, events=events, pairs=pairs)
+    unnamed = [e for e in log.events if e.symptom in NETWORK and not e.local and not e.remote]
+    if unnamed and len({frozenset(p) for p in log.pairs}) > 1:
+        notes.append(
+            f"{counted(len(log.pairs), 'connection')}, and errors that name none: if they are of several jobs, use the "
+            f"log of each alone"
+        )
+    return log
+
+
+def _is_of(end: End, site: Site | None, rows: set[int], short: set[str]) -> bool | None:
+    """Return whether an end is at one of the job's ports ``rows`` or hosts ``short``; None if unknown."""
+    ports = [] if site is None else site.ports_of(end)[0]
+    if ports:
+        return bool(rows & set(ports))
+    return end.host.lower().split(".")[0] in short if end.host else None
+
+
 def _roots(events: Sequence[Event]) -> list[Event]:
     """Return candidate events for the cause, nearest first, without aborts and kills that follow an
     error."""
     network = [e for e in events if e.symptom in NETWORK]
     others = [e for e in events if e.symptom not in SECONDARY and e.symptom != "aborted"]
+    killed = {id(e) for e in events if e.symptom == "process-died" and e.detail in ABORTS and others}
+    died = [e for e in events if e.symptom in ("process-died", "out-of-memory") and id(e) not in killed]
     return [
         e
         for e in events
-        if not (e.symptom == "process-died" and e.detail in ABORTS and others)
+        if id(e) not in killed
         and not (e.symptom == "tcp-used" and network)
-        and not (e.symptom == "time-limit" and any(o.symptom in ("process-died", "out-of-memory") for o in events))
+        and not (e.symptom == "time-limit" and died)
     ]
 
 

@@ -90,10 +90,8 @@ class Why(Result):
         out = [f"{', '.join(self.files)}: {counted(self.lines, 'line')}"]
         for event in self.symptoms[:SHOWN_CAUSES]:
             ends = f" ({event.local} → {event.remote})" if event.local or event.remote else ""
-            out.append(
-                f"  {SYMPTOMS[event.symptom]}{ends}, {event.reader}, {event.file}:{event.line}, "
-                f"{counted(event.count, 'time')}"
-            )
+            read = f"{event.file}:{event.line}, {counted(event.count, 'time')}" if event.line else event.text
+            out.append(f"  {SYMPTOMS[event.symptom]}{ends}, {event.reader}, {read}")
         if len(self.symptoms) > SHOWN_CAUSES:
             out.append(f"  and {len(self.symptoms) - SHOWN_CAUSES} more kinds of line or pairs (--json has all)")
         if self.ends:

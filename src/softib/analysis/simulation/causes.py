@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.simulation.result import RunResult
-from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, victims_of
+from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, slowdowns, victims_of
 from softib.plural import counted, plural
 from softib.sim.credits import too_long
 
@@ -80,12 +80,14 @@ def busy_ports(run: RunResult, n: int = 5) -> list[BusyPort]:
     f = run.fabric
     inside = (f.switch_of_node[f.port_node] >= 0) & (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0)
     order = np.lexsort((np.arange(len(run.load)), ~inside, -np.round(run.load, 6)))
-    return [_busy(run, int(p)) for p in order[:n] if run.load[p] > 0]
-
-
-def _busy(run: RunResult, port: int) -> BusyPort:
+    ports = [int(p) for p in order[:n] if run.load[p] > 0]
     if run.outcome.network != "infiniband":
-        return _hashed(run, port)
+        return [_hashed(run, p) for p in ports]
+    slow = slowdowns(run) if any(run.load[p] >= BUSY for p in ports) else np.zeros(len(run.messages))
+    return [_busy(run, p, slow) for p in ports]
+
+
+def _busy(run: RunResult, port: int, slow: np.ndarray) -> BusyPort:
     f, m, laid = run.fabric, run.messages, run.plane.lay(run.messages)
     on = laid.port >> 4 == port
     entries = np.flatnonzero(on[laid.channel])
@@ -99,9 +101,9 @@ def _busy(run: RunResult, port: int) -> BusyPort:
     first = rows[int(np.argmax(which == top[0]))]
     hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
     at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
-    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), at_once, _host_links(run, rows))
+    cause, remedy, changes = _cause(run, port, rows, len(np.unique(a)), len(np.unique(b)), at_once)
     flows, n_flows = flows_through(run, port)
-    victims = victims_of(run, port) if run.load[port] >= BUSY else None
+    victims = victims_of(run, port, slow) if run.load[port] >= BUSY else None
     return BusyPort(
         port,
         f.port_name(port),
@@ -190,11 +192,19 @@ def _host_links(run: RunResult, messages: np.ndarray) -> float:
     return float(np.maximum(run.load[sender], run.load[receiver]).min())
 
 
+def _exchanged(run: RunResult, port: int, rows: np.ndarray) -> bool:
+    """Return whether a receiver's link is busy with an exchange, for example a collective: the host sends for
+    as long as it receives, and the senders of the messages ``rows`` are half as busy in the mean by bytes."""
+    f, m = run.fabric, run.messages
+    busy = np.average(run.load[run.plane.ends[m.src[rows]]], weights=m.size[rows].astype(float))
+    return bool(min(run.load[f.port_peer[port]] * 0.5, busy) >= 0.5 * AS_BUSY * run.load[port])
+
+
 def _cause(
-    run: RunResult, port: int, sources: int, targets: int, at_once: float, host_links: float
+    run: RunResult, port: int, rows: np.ndarray, sources: int, targets: int, at_once: float
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return why the port is busy, what would help, and that as changes of a what-if. ``at_once``:
-    mean number of messages under way; ``host_links``: see :func:`_host_links`."""
+    """Return why the port is busy, what would help, and that as changes of a what-if. ``rows``: the messages
+    that cross it; ``at_once``: mean number of messages under way."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if run.load[port] * run.plane.gbps[port] >= SHARE_OF_CREDITS * run.plane.credits.gbps[port]:
         return (
@@ -217,6 +227,12 @@ def _cause(
                 "nothing in the fabric: a faster link",
                 (),
             )
+        if _exchanged(run, port, rows):
+            return (
+                f"the receiver's own link: {sources} hosts send to it, and it sends as much itself",
+                "nothing in the fabric: a second adapter or a faster link",
+                (),
+            )
         many = len(run.jobs) > 1
         apart = ", or an SL and VL of its own for each job" if many else ""
         return (
@@ -234,7 +250,7 @@ def _cause(
     mean = _mean_of_others(run, port)
     if run.load[port] < FULL and run.load.max() >= FULL:
         return f"{whose}: it is not full", "nothing here: another port is the limit", ()
-    if host_links >= AS_BUSY * run.load[port]:
+    if _host_links(run, rows) >= AS_BUSY * run.load[port]:
         return f"{whose}: it is not busier than their own links", "nothing here: the hosts' own links are the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (

@@ -13,7 +13,7 @@ from softib.sim.paths import packets_of, wire_octets
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
 
-__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "queue_wait_ps", "victims_of"]
+__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "queue_wait_ps", "slowdowns", "victims_of"]
 
 SLOWED = 1.2
 """A message that takes this many times as long as alone is a victim."""
@@ -106,8 +106,16 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
     return flows, len(unique)
 
 
-def victims_of(run: RunResult, port: int) -> Victims | None:
-    """Return the messages that waited behind those of ``port``; None without any."""
+def slowdowns(run: RunResult) -> np.ndarray:
+    """Return how many times as long as alone each message took, without its wait behind the previous one
+    of its queue pair (float64; 0: alone it takes no time)."""
+    alone = alone_ps(run)
+    return np.divide(run.took_ps - queue_wait_ps(run), alone, out=np.zeros(len(alone)), where=alone > 0)
+
+
+def victims_of(run: RunResult, port: int, slow: np.ndarray) -> Victims | None:
+    """Return the messages that waited behind those of ``port``; None without any. ``slow``:
+    :func:`slowdowns`."""
     m, laid = run.messages, run.plane.lay(run.messages)
     owner = np.repeat(np.arange(len(m)), np.diff(laid.first))
     on = (laid.port >> 4 == port)[laid.channel]
@@ -119,9 +127,7 @@ def victims_of(run: RunResult, port: int) -> Victims | None:
     shared[laid.channel[before]] = True
     behind = np.zeros(len(m), bool)
     behind[owner[shared[laid.channel]]] = True
-    took, alone = run.took_ps - queue_wait_ps(run), alone_ps(run)
-    slow = np.divide(took, alone, out=np.zeros(len(m)), where=alone > 0)
-    rows = np.flatnonzero(behind & ~takes & (took >= 0) & (slow > SLOWED))
+    rows = np.flatnonzero(behind & ~takes & (slow > SLOWED))
     if not len(rows):
         return None
     worst = int(rows[np.argmax(slow[rows])])

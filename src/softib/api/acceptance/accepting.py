@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
+from softib.api.acceptance.collectives import CollectiveRun, collective_findings, run_collectives
 from softib.api.acceptance.result import Acceptance, AcceptanceSource
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
@@ -53,6 +54,12 @@ class AcceptOptions(TypedDict, total=False):
     """Seed of the random partners."""
     use_cuda: int | None
     """The GPU whose memory perftest uses (``--use_cuda``)."""
+    collectives: Sequence[str]
+    """Command lines of OSU's or nccl-tests' benchmarks (``mpirun -np 8 osu_allreduce``)."""
+    ranks_per_host: int
+    """Ranks of the collectives on each host (1)."""
+    machine: str | os.PathLike[str]
+    """A machine file of :func:`softib.calibrate` for the predictions of collectives."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,15 @@ class Options:
     base_port: int = 18515
     seed: int = 0
     use_cuda: int | None = None
+    collectives: Sequence[str] = ()
+    ranks_per_host: int = 1
+    machine: str | os.PathLike[str] = ""
 
     def __post_init__(self) -> None:
+        from softib.api.acceptance.collectives import check_commands
         from softib.live.acceptance.perftest import PROGRAMS
 
+        check_commands(self.collectives, self.ranks_per_host)
         if self.program not in PROGRAMS:
             raise InputError(
                 f"program {self.program!r}: perftest has {', '.join(PROGRAMS)} (ib_write_bw, ib_write_lat …)"
@@ -129,7 +141,9 @@ def accept(
     ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size``
     bytes of a message; ``seconds`` of each program; ``at_once``: maximum number of simultaneous
     pairs if each must be alone on its links; ``base_port`` of TCP; ``seed``; ``use_cuda``: the GPU
-    whose memory perftest uses. Hosts that fail are findings; the run continues. Raises
+    whose memory perftest uses; ``collectives``: command lines of OSU's or nccl-tests' benchmarks, run
+    after the pairs and compared with predictions, with ``ranks_per_host`` (1) and the ``machine`` file
+    of :func:`softib.calibrate`. Hosts that fail are findings; the run continues. Raises
     :class:`InputError` or a related error if it cannot start.
     """
     from softib.analysis.acceptance.plan import host_ports, measurements_of, plan_batches
@@ -172,16 +186,25 @@ def accept(
     }
     book = Journal(journal, stated, resume)
     run_campaign(plan.batches, ports, started_by, book, given.program, given.base_port, progress, given.extra)
-    return judged(place, measurements_of(place.ends, book.entries), about, steps)
+    with steps("collectives"):
+        runs = run_collectives(place, given.collectives, given.ranks_per_host, given.machine)
+    return judged(place, measurements_of(place.ends, book.entries), about, steps, runs)
 
 
-def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, Any], steps: Steps) -> Acceptance:
+def judged(
+    place: AcceptanceSource,
+    measured: Measurements,
+    about: Mapping[str, Any],
+    steps: Steps,
+    runs: Sequence[CollectiveRun] = (),
+) -> Acceptance:
     """Return the findings of existing measurements."""
     from softib.analysis.acceptance.findings import judge
 
     with steps("tomography"):
         judgement = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
-    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, judgement.findings)), about)
+    found = [*judgement.findings, *collective_findings(runs)]
+    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, found)), about, runs)
 
 
 def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:
@@ -252,7 +275,7 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     ends: FabricEnds = ends_of_fabric(tables.fabric, tables.graph, hosts)
     running = fabric.source if fabric.format == "running" else ""
     expectation = Expectation(tables.fabric, ends.row, None)
-    paced = not running or bool(RunningFabric(running).status()["pace"])
+    paced = not running or RunningFabric(running).status().pace
     return AcceptanceSource(fabric.source, ends.ends, result, expectation, running, paced)
 
 

@@ -13,6 +13,7 @@ from softib.analysis.acceptance.cover.coverage import (
     UnexplainedFlow,
     UnprovenDirection,
 )
+from softib.api.acceptance.collectives import CollectiveRun
 from softib.api.arguments import Suggests
 from softib.api.findings import Findings
 from softib.api.table import Table
@@ -81,6 +82,8 @@ class Coverage(Suggests, Result):
     inputs: list[InputHash]
     made: str
     """When, in UTC."""
+    collectives: list[CollectiveRun] = field(default_factory=list)
+    """Benchmarks of collectives that ran after the rounds."""
     compared: CoverComparison | None = field(default=None, metadata=key(optional=True))
     command: str = field(default="", metadata=HIDDEN)
 
@@ -125,6 +128,7 @@ class Coverage(Suggests, Result):
         for one in self.unproven:
             reasons[one.why] = reasons.get(one.why, 0) + 1
         out += [f"  not proven, {n:,}: {why}" for why, n in reasons.items()]
+        out += map(str, self.collectives)
         if self.compared is not None:
             c = self.compared
             out.append(

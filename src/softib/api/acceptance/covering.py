@@ -7,9 +7,11 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from softib.api.acceptance.accepting import Source, fabric_of, launcher_of, report_of
+from softib.api.acceptance.collectives import check_commands, collective_findings, run_collectives
 from softib.api.acceptance.coverage import Coverage, CoverComparison, InputHash
 from softib.api.acceptance.result import AcceptanceSource
 from softib.api.fabric import result_of
@@ -31,6 +33,8 @@ __all__ = ["cover"]
 Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
+LEAST_PARTS = 3
+"""Parts of a round from which its rates have a standard error."""
 SENDS = 0.01
 """Share of its link's rate from which a port counts as sending: more than acknowledgements use."""
 ROUNDS = 40
@@ -68,6 +72,10 @@ class CoverOptions(TypedDict, total=False):
     """Seed of the random partners."""
     use_cuda: int | None
     """The GPU whose memory perftest uses (``--use_cuda``)."""
+    collectives: Sequence[str]
+    """Command lines of benchmarks, as in :func:`softib.accept`; not in virtual time."""
+    ranks_per_host: int
+    machine: str | os.PathLike[str]
 
 
 def cover(
@@ -93,8 +101,8 @@ def cover(
     ``options``: maximum ``rounds`` (40); ``seconds`` that the counters are watched in each (1);
     ``adaptive``: plan for adaptive routing (None: if the switches' tables have it; True for a file:
     softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
-    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda`` as in
-    :func:`softib.accept`.
+    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda``,
+    ``collectives``, ``ranks_per_host`` and ``machine`` as in :func:`softib.accept`.
 
     Raises :class:`InputError` or a related error if it cannot start.
     """
@@ -102,6 +110,8 @@ def cover(
     with steps("routes"):
         place = _place(source, hosts, lfts, given.adaptive, steps)
     name = _launcher_name(place.source, launcher)
+    if given.collectives and name == VIRTUAL:
+        raise InputError("collectives need hosts; use softib simulate SOURCE mpi-allreduce:1MB in virtual time")
     from softib.analysis.acceptance.cover.coverage import proof_of
     from softib.analysis.acceptance.cover.findings import findings_of
     from softib.analysis.acceptance.cover.run import run_cover
@@ -113,11 +123,13 @@ def cover(
         schedule = cover_schedule(place.routes, given.rounds, given.seed)
     with _measurer(place, name, given) as measure, steps("rounds"):
         measured, slow = run_cover(place.routes, schedule, measure, progress, given.seed)
+    with steps("collectives"):
+        runs = run_collectives(place.source, given.collectives, given.ranks_per_host, given.machine)
     ends = place.ends.ends
     proof = proof_of(place.routes, ends, schedule, measured, slow, given.rounds)
     failures = [f.named(ends) for one in measured for f in _failures(one)]
     paced = place.source.paced or name == VIRTUAL
-    found = findings_of(place.routes, place.ends, proof, slow, failures, paced)
+    found = [*findings_of(place.routes, place.ends, proof, slow, failures, paced), *collective_findings(runs)]
     result = Coverage(
         source=place.source.name,
         launcher=name,  # type: ignore[arg-type]
@@ -139,6 +151,7 @@ def cover(
         versions=_versions(),
         inputs=_inputs(place, source, hosts, lfts, compare),
         made=_now(),
+        collectives=runs,
     )
     return result if earlier is None else _compared(result, *earlier)
 
@@ -156,9 +169,14 @@ class _Given:
     base_port: int = 18515
     seed: int = 0
     use_cuda: int | None = None
+    collectives: Sequence[str] = ()
+    ranks_per_host: int = 1
+    machine: str | os.PathLike[str] = ""
 
     def __post_init__(self) -> None:
         from softib.live.acceptance.perftest import PROGRAMS
+
+        check_commands(self.collectives, self.ranks_per_host)
 
         if self.program not in PROGRAMS:
             raise InputError(f"program {self.program!r}: perftest has {', '.join(PROGRAMS)}")
@@ -196,7 +214,7 @@ def _place(
     if running:
         from softib.api.running.running import RunningFabric
 
-        paced = bool(RunningFabric(running).status()["pace"])
+        paced = RunningFabric(running).status().pace
     return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), tables, ends, routes)
 
 
@@ -271,12 +289,14 @@ def _on_hosts(
     def all_send(before: Read, after: Read) -> bool:
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
-    before, after, failed = cover_round(
+    readings, failed = cover_round(
         launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send
     )
-    gbps = rate(before, after)
+    gbps = rate(readings[0], readings[-1])
+    parts = np.array([rate(*two) for two in pairwise(readings)])
+    error = parts.std(axis=0, ddof=1) / np.sqrt(len(parts)) if len(parts) >= LEAST_PARTS else np.zeros(len(gbps))
     failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
-    return MeasuredRound(one, gbps[place.routes.port], failures)
+    return MeasuredRound(one, gbps[place.routes.port], failures, error[place.routes.port])
 
 
 def _failures(one: MeasuredRound) -> Iterator[Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from softib.analysis.acceptance.findings import ClassSummary, Unit, summary
+from softib.api.acceptance.collectives import CollectiveRun
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
 from softib.api.findings import Findings
@@ -81,9 +82,12 @@ class Acceptance(Suggests, Result):
         expected: np.ndarray,
         findings: Findings,
         about: Mapping[str, Any],
+        collectives: Sequence[CollectiveRun] = (),
     ):
         self._source, self._measured, self._expected = source, measured, expected
         self.findings = findings
+        self.collectives = list(collectives)
+        """The benchmarks of collectives that ran."""
         self.about: dict[str, Any] = dict(about)
         """Parameters of the run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``,
         ``seconds``.
@@ -123,6 +127,11 @@ class Acceptance(Suggests, Result):
     @also("findings")
     def _findings(self) -> list[Finding]:
         return list(self.findings)
+
+    @property
+    @also("collectives")
+    def _collectives(self) -> list[CollectiveRun]:
+        return self.collectives
 
     @property
     @also("failures")
@@ -175,7 +184,7 @@ class Acceptance(Suggests, Result):
 
     def lines(self) -> list[str]:
         """Return the summary as text lines."""
-        return list(map(str, self._summary))
+        return [*map(str, self._summary), *map(str, self.collectives)]
 
     def __repr__(self) -> str:
         return (

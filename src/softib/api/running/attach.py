@@ -7,14 +7,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from softib.api.progress import Notice
 from softib.errors import InputError, SoftibError
 
 if TYPE_CHECKING:
     from softib.api.running.recording import Recording
+    from softib.live.control import Attached
     from softib.live.instances import Instance
+    from softib.live.status import Client
     from softib.ulp.ipoib.network import Network
 
 NO_RDMA = 3
@@ -56,12 +58,12 @@ def _recording(path: str | os.PathLike[str]) -> Recording:
     return recording_to(path)
 
 
-def _network(instance: Instance, place: dict[str, Any], connected: bool, notice: Notice) -> Network:
+def _network(instance: Instance, place: Attached, connected: bool, notice: Notice) -> Network:
     from softib.ulp.ipoib.network import join
 
     network = join(instance, place, connected)
     for problem in network.problems:
-        notice(f"{place['place']}: {problem}")
+        notice(f"{place.place}: {problem}")
     return network
 
 
@@ -84,7 +86,7 @@ def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
         network.close()
 
 
-def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
+def attachment_of(instance: Instance, node: str | None, port: int | None) -> Attached:
     """Return the attachment of this program. An empty ``node`` (from an unset shell variable)
     raises :class:`InputError`."""
     from softib.live.control import attach
@@ -122,8 +124,8 @@ def run_here(
     path = find_program(program[0])
     place = attachment_of(instance, node, port)
     if manner.stock:
-        check_reachable(place["env"])
-    folder = Path(place["env"]["SOFTIB_VIEW"])
+        check_reachable(place.env)
+    folder = place.view
 
     def refresh() -> None:
         with contextlib.suppress(SoftibError):  # without the daemon the last state stays
@@ -131,7 +133,7 @@ def run_here(
 
     with_network = manner.net or manner.connected or manner.capture is not None
     network = _network(instance, place, manner.connected, notice) if with_network else None
-    env = {**place["env"], **manner.environment, "SOFTIB_PLACE": place["place"]}
+    env = {**place.env, **manner.environment, "SOFTIB_PLACE": place.place}
     if network is not None:
         env |= {"SOFTIB_ADDRESS": "".join(network.addresses[:1]), "SOFTIB_ADDRESSES": " ".join(network.addresses)}
     if manner.tune and not manner.stock:
@@ -145,7 +147,12 @@ def run_here(
         watch.begin()
     explained = watch is not None or (not manner.stock and on_verbs(Path(path), program, os.environ))
     failed = f"keep its output: softib why LOG --fabric {instance.name} explains it" if explained else ""
-    clients = lambda: ask(instance, "status")["clients"]
+
+    def clients() -> list[Client]:
+        from softib.live.status import status_of
+
+        return status_of(instance).clients
+
     due = recording is not None or watch is not None or manner.stock or manner.refresh_s is not None
     due = due or manner.capture is not None
     with (
@@ -174,9 +181,9 @@ def run_here(
     if not watch.silent:
         return code
     why = causes(instance, place, Path(path), {**os.environ, **env})
-    line = watch.line(place["place"], manner.tune, os.environ, why)
+    line = watch.line(place.place, manner.tune, os.environ, why)
     if manner.assert_rdma:
-        line = watch.text(place["place"], manner.tune, os.environ, why)
+        line = watch.text(place.place, manner.tune, os.environ, why)
     if line is not None:
         notice(line)
     return NO_RDMA if manner.assert_rdma else code

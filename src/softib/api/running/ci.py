@@ -308,15 +308,15 @@ class _Run:
             CiCommand(node, shlex.join(command), _code(self.children[node]), round(self.ended[node], 3))
             for node, command in self.commands.items()
         ]
-        code, problem = self._verdict(commands, moved["verbs"])
+        code, problem = self._verdict(commands, moved.verbs)
         return CiRun(
             code == 0,
             code,
             problem,
             commands,
             self.faults,
-            moved["verbs"],
-            moved["ip"],
+            moved.verbs,
+            moved.ip,
             round(ready, 3),
             round(max(self.ended.values()), 3),
             None,

@@ -7,13 +7,13 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from softib.diags.cable_rules.job_environment import off_hcas
 from softib.fabric.model import Fabric
 from softib.foreign_text import shown
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
+from softib.live.control import Attached
 from softib.live.instances import Instance
 from softib.live.launch.executable import look_at
 from softib.live.shared_fabric import SharedFabric
@@ -28,16 +28,15 @@ SMALLEST_MTU = 128
 """Bytes of MTU code 0: code n is this times 2^n (IBA 14.2.5.6)."""
 
 
-def causes(instance: Instance, attached: dict[str, Any], program: Path, environment: Mapping[str, str]) -> list[str]:
+def causes(instance: Instance, attached: Attached, program: Path, environment: Mapping[str, str]) -> list[str]:
     """Return each cause as a short text. ``attached`` is the daemon's reply to ``attach``,
     ``environment`` the program's."""
     fabric = SharedFabric.snapshot(instance.shared_fabric)
-    rows = [(int(row), str(name)) for row, name in attached["ports"]]
     return [
-        *_device(program, fabric, rows),
+        *_device(program, fabric, attached.ports),
         *(f"{shown(text)} keeps it from them" for text in off_hcas(environment)),
-        *_partition(environment, fabric, rows),
-        *_mtu(environment, fabric, rows),
+        *_partition(environment, fabric, attached.ports),
+        *_mtu(environment, fabric, attached.ports),
         *_limits(),
     ]
 

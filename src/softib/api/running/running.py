@@ -14,12 +14,15 @@ from softib.api.fabric import Fabric, running
 from softib.api.progress import Notice
 from softib.api.running.attach import Attachment, attachment_of, run_here
 from softib.api.table import Table
+from softib.document_reader import read_result
 from softib.errors import InputError, PeerError, UnknownName
 from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.analysis.path_explanation import Explanation
+    from softib.live.faults.replies import FaultReply
     from softib.live.instances import Instance
+    from softib.live.status import FabricStatus, JobTree, ManagerStatus, Moved
 
 __all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
 
@@ -29,14 +32,14 @@ def explain_path(instance: Instance, a: str, b: str) -> Explanation:
     if one does not exist."""
     from softib.analysis.path_explanation import ends_of, explain
     from softib.errors import PeerError
-    from softib.live.control import ask
     from softib.live.sa_client import path_sl
     from softib.live.snapshot import read
+    from softib.live.status import status_of
 
     fabric = read(instance).fabric
     ends = ends_of(fabric, a, b)
-    manager = ask(instance, "status")["sm"]
-    engine = manager.get("engine_used") or manager.get("engine") or f"unknown ({manager['kind']} manager)"
+    manager = status_of(instance).sm
+    engine = manager.engine_used or manager.engine or f"unknown ({manager.kind} manager)"
     sl, source = 0, "from the subnet administration"
     try:
         sl = path_sl(instance, *ends.lids(fabric), ends.a)
@@ -104,9 +107,9 @@ class RunningFabric(Suggests):
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
         """Return the path of the tree that programs on ``node`` see as ``/sys``, for their options
         like ``--path.sysfs``."""
-        return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
+        return f"{attachment_of(self._instance, node, port).view}/sys"
 
-    def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
+    def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> FaultReply:
         """Inject or clear a fault: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
         ber=1e-9)``, ``fault("clear")``. Several locations, and patterns like ``leaf-*[1-4]``, are
         changed at once; then the reply has ``locations``.
@@ -114,18 +117,23 @@ class RunningFabric(Suggests):
         Options are those of ``softib fault``. Raises :class:`InputError` or a related error.
         """
         locations = where if where is None or isinstance(where, str) else list(where)
-        return self._ask("fault", kind=kind, where=locations, **options)
+        from softib.live.faults.replies import FaultReply
 
-    def status(self) -> dict[str, Any]:
-        """Return one of the objects that ``softib status --json`` prints."""
-        return self._ask("status")
+        return read_result(FaultReply, self._ask("fault", kind=kind, where=locations, **options), self.name)
 
-    def moved(self) -> dict[str, int]:
-        """Return bytes moved by programs over the ports of all hosts since its start: with
-        ``verbs``, and with ``ip`` over them."""
-        return {key: int(octets) for key, octets in self._ask("moved").items() if key in ("verbs", "ip")}
+    def status(self) -> FabricStatus:
+        """Return its state: ports, subnet manager, programs, MADs."""
+        from softib.live.status import status_of
 
-    def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> dict[str, Any]:
+        return status_of(self._instance)
+
+    def moved(self) -> Moved:
+        """Return bytes moved by programs over the ports of all hosts since its start."""
+        from softib.live.status import Moved
+
+        return read_result(Moved, self._ask("moved"), self.name)
+
+    def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> ManagerStatus:
         """Make the internal subnet manager sweep the whole subnet, wait for it, and return its
         state.
 
@@ -136,8 +144,8 @@ class RunningFabric(Suggests):
         before = self._ask("sweep", reload=reload)["sweeps"]
         until = time.monotonic() + timeout
         while True:
-            manager: dict[str, Any] = self.status()["sm"]
-            if manager["sweeps"] > before and not manager["phase"]:
+            manager = self.status().sm
+            if (manager.sweeps or 0) > before and not manager.phase:
                 return manager
             if time.monotonic() > until:
                 raise PeerError(f"the manager of {self.name!r} has not finished its sweep after {timeout:.0f} s")
@@ -153,11 +161,12 @@ class RunningFabric(Suggests):
 
         return explain_path(self._instance, a, b)
 
-    def job(self, hosts: Iterable[str], *, streaming: bool = False) -> dict[str, Any]:
-        """Return an aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree",
-        "streaming", "top", "nodes", "hosts"}``, aggregation nodes by the name of their switch.
-        Raises :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
-        return self._ask("job", hosts=list(hosts), streaming=streaming)
+    def job(self, hosts: Iterable[str], *, streaming: bool = False) -> JobTree:
+        """Return an aggregation tree for a job on ``hosts`` (``softib sm job``). Raises
+        :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
+        from softib.live.status import JobTree
+
+        return read_result(JobTree, self._ask("job", hosts=list(hosts), streaming=streaming), self.name)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
         """Return names of its nodes that begin with ``prefix``, at most 1,000; only of ``type``

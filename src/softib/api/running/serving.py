@@ -3,32 +3,30 @@ without a terminal)."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from softib.api.fabric import Fabric, result_of
-from softib.api.progress import Notice
-from softib.errors import InputError
-from softib.plural import counted
-from softib.source import warn
-
-if TYPE_CHECKING:
-    from softib.live.daemon import Daemon
-    from softib.live.sysfs.node_profile import NodeProfile
 import contextlib
 import math
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from softib.api.fabric import Fabric, result_of
+from softib.api.progress import Notice
 from softib.api.running.running import RunningFabric
-from softib.errors import SoftibBug, SoftibError
+from softib.errors import InputError, SoftibBug, SoftibError
+from softib.plural import counted
+from softib.source import warn
+
+if TYPE_CHECKING:
+    from softib.live.daemon import Daemon
+    from softib.live.status import FabricStatus
+    from softib.live.sysfs.node_profile import NodeProfile
 
 __all__ = ["Server", "Starter", "up"]
 
@@ -338,8 +336,8 @@ class Server:
         """Leave :meth:`run` after this step."""
         self._serving.stop()
 
-    def status(self) -> dict[str, Any]:
-        """Return its object of ``softib status --json``."""
+    def status(self) -> FabricStatus:
+        """Return its state: ports, subnet manager, programs, MADs."""
         return self._serving.operations.status()
 
     @property

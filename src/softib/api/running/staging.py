@@ -29,7 +29,7 @@ def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
     instance, f = find(fabric.name), fabric.snapshot().arrays
     end = np.flatnonzero(f.is_host[f.port_node] & (f.port_peer >= 0) & (f.lid > 0))
     end = end[f.is_switch[f.port_node[f.port_peer[end]]]]
-    manager = str(fabric.status()["sm"]["node"]).partition("[")[0]
+    manager = (fabric.status().sm.node or "").partition("[")[0]
     end = end[[f.node_name(node) != manager for node in f.port_node[end].tolist()]]
     leaf = f.port_node[f.port_peer[end]]
     others = end[leaf != leaf[-1]] if len(end) else end
@@ -67,5 +67,5 @@ def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
                 for peer in f.port_peer[list(cast.values())]
             ],
             run,
-            lambda: int(fabric.status()["sm"]["sweeps"]),
+            lambda: fabric.status().sm.sweeps or 0,
         )

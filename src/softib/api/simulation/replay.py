@@ -104,10 +104,9 @@ def replay(
     from softib.analysis.simulation.replay import replay as replay_program
     from softib.sim.paths import Plane
     from softib.workloads.hosts import hosts_of, rows_of
-    from softib.workloads.patterns import overheads_of
     from softib.workloads.schedule.messages import place
     from softib.workloads.schedule.schedule import Kind, Schedule
-    from softib.workloads.traces.forms import program_of
+    from softib.workloads.traces.forms import overheads_of, program_of
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
@@ -119,13 +118,18 @@ def replay(
     plane, hosts = Plane(tables.fabric), hosts_of(tables.fabric)
     job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
     rows = rows_of(job, hosts)
-    schedule = (
-        replace(program, processors=job.processors or program.processors)
-        if isinstance(program, Schedule)
-        else program_of(job, len(rows))
-    )
-    host = hosts.end[place(schedule, rows, job.ranks_per_host)]
-    run = replay_program(plane, schedule, host, overheads_of(job))
+    if isinstance(program, Schedule):
+        schedule = replace(program, processors=job.processors or program.processors)
+        host, cost = place(schedule, rows, job.ranks_per_host or 1), overheads_of(job)
+    else:
+        found = program_of(job, hosts, rows)
+        if found.gpus is not None:
+            raise InputError(
+                f"{job.file}: its ranks are GPUs, and their collectives share adapters, which the loggops layer "
+                "does not model; use the fluid layer"
+            )
+        schedule, host, cost = found.schedule, found.host, found.cost
+    run = replay_program(plane, schedule, hosts.end[host], cost)
     s = run.schedule
     return Replay(
         fabric,

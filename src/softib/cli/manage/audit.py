@@ -7,7 +7,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.options import json_option, mkey_option
-from softib.cli.shared.output import Steps, print_json
+from softib.cli.shared.output import Steps, print_result
 
 
 @click.command()
@@ -46,8 +46,5 @@ def command(
         rehearse=rehearse,
         steps=Steps(),
     )
-    if as_json:
-        print_json(result.to_json())
-    else:
-        result.print()
+    print_result(result, as_json)
     return 0 if result.good else 1

@@ -10,7 +10,7 @@ from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.observed import observed_fabric
-from softib.cli.shared.options import json_option, mkey_option
+from softib.cli.shared.options import every_option, json_option, mkey_option, rounds_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_lines, print_notice
 from softib.cli.shared.subcommands import VerbWithCommands
 
@@ -53,16 +53,8 @@ def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
     metavar="SECONDS",
     help="Time until a cable is enabled for a trial; doubled each time.",
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(2),
-    default=2,
-    show_default=True,
-    help="Readings of a running fabric or umad:DEVICE.",
-)
-@click.option(
-    "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
-)
+@rounds_option
+@every_option
 @click.option("--since", metavar="TIME", help="For a history: start time, as in softib diagnose.")
 @click.option(
     "--fabric",

@@ -83,11 +83,11 @@ def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bo
 
     tree = softib.RunningFabric(fabric).job(hosts, streaming=streaming)
     if as_json:
-        print_json(document("sm-job", **tree))
+        print_json(document("sm-job", tree))
         return 0
-    kind = "streaming " if tree["streaming"] else ""
-    click.echo(shown(f"{kind}tree {tree['tree']}; its top is {tree['top']}"))
-    for host, node in zip(hosts, tree["hosts"], strict=True):
+    kind = "streaming " if tree.streaming else ""
+    click.echo(shown(f"{kind}tree {tree.tree}; its top is {tree.top}"))
+    for host, node in zip(hosts, tree.hosts, strict=True):
         click.echo(shown(f"  {host}: {node}"))
     return 0
 
@@ -134,9 +134,9 @@ def _sweep(name: str | None, as_json: bool, reload: bool) -> int:
     fabric = softib.RunningFabric(name)
     manager = fabric.sweep(reload=reload)
     if as_json:
-        print_json(document("sm", **manager))
+        print_json(document("sm", manager))
     else:
-        for problem in manager["problems"]:
+        for problem in manager.problems or ():
             click.echo(shown(f"softib: {problem}"), err=True)
-        click.echo(f"softib: {fabric.name}: {counted(manager['sweeps'], 'sweep')}, {manager['state']}", err=True)
+        click.echo(f"softib: {fabric.name}: {counted(manager.sweeps or 0, 'sweep')}, {manager.state}", err=True)
     return 0

@@ -6,8 +6,7 @@ import click
 
 from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import print_json
-from softib.foreign_text import shown
+from softib.cli.shared.output import print_result
 
 
 @click.command()
@@ -35,9 +34,5 @@ def command(sources: tuple[str, ...], ssh: tuple[str, ...], matrix: str | None, 
         click.echo(softib.stack_collector(), nl=False)
         return 0
     result = softib.stack(sources, ssh=ssh, matrix=matrix)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        for line in result.lines():
-            click.echo(shown(line))
+    print_result(result, as_json)
     return 0 if result.good else 1

@@ -10,7 +10,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile, OutputFolder
 from softib.cli.shared.options import Load, json_option, source_options
-from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, print_result
 
 if TYPE_CHECKING:
     from softib import CablePlan
@@ -121,10 +121,7 @@ def design(
     if save is not None:
         for path in result.save(save):
             print_notice(f"written: {path}")
-    if as_json:
-        print_json(result.to_json())
-    else:
-        result.print()
+    print_result(result, as_json)
     return 0
 
 
@@ -143,10 +140,7 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
     fabric = load(source, Steps())
     print_problems(fabric.problems)
     growth = softib.plan_growth(fabric, hosts, adapters=adapters)
-    if as_json:
-        print_json(growth.to_json())
-    else:
-        growth.print()
+    print_result(growth, as_json)
     return 0
 
 
@@ -173,10 +167,7 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
     for path in outputs:
         plan.save(path)
         print_notice(f"written: {path}")
-    if as_json:
-        print_json(plan.to_json())
-    else:
-        plan.print()
+    print_result(plan, as_json)
     return 0
 
 
@@ -242,10 +233,7 @@ def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: A
     """
     plan = _plan(source, load, options)
     result = plan.check_quote(quote)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        result.print()
+    print_result(result, as_json)
     return 1 if result.differences else 0
 
 
@@ -323,8 +311,5 @@ def advise(
     result = softib.advise(
         softib.Facts(nodes, gpus or 0, named, **stated), workload, gpus_per_host=gpus_per_host, prices=prices
     )
-    if as_json:
-        print_json(result.to_json())
-    else:
-        result.print()
+    print_result(result, as_json)
     return 0

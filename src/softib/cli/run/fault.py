@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from softib.cli.shared.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import document
+
+if TYPE_CHECKING:
+    from softib import ActiveFault, ExpectedErrors, FaultedPlace, FaultReply
 
 _KINDS = (
     "link-down",
@@ -110,7 +113,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     given = {k: v for k, v in options.items() if v is not None}
     reply = softib.RunningFabric(fabric).fault(kind, where[0] if len(where) == 1 else where or None, **given)
     if as_json:
-        print_json(document("fault", **reply))
+        print_json(document("fault", reply))
         return 0
     for line in _lines(kind, reply, given):
         click.echo(shown(line), err=kind != "list")
@@ -131,34 +134,35 @@ def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float 
     return list(locations if rate is None else locations[:-1]), rate
 
 
-def _lines(kind: str, reply: dict[str, Any], given: dict[str, Any]) -> list[str]:
+def _lines(kind: str, reply: FaultReply, given: dict[str, Any]) -> list[str]:
     """Return the reply as text."""
     if kind in ("list", "clear"):
-        faults = reply["faults" if kind == "list" else "cleared"]
+        faults = reply.faults if kind == "list" else reply.cleared
         word = "" if kind == "list" else "softib: cleared "
-        return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
-    if "locations" in reply:
-        return [line for one in reply["locations"] for line in _lines(kind, one, given)]
-    if "sys_guid" in reply:
-        return [f"softib: {reply['node']}: SystemImageGUID {reply['sys_guid']}"]
-    if "node" in reply:
-        return [f"softib: {reply['node']}: {'power is on' if reply['power'] else 'no power'}"]
-    link = f"softib: {' ↔ '.join(reply['ports'])}: "
-    done = [f"{link}{_done(kind, given)}; state {reply['state']}"]
-    return [*done, f"{link}{_effect(reply['errors'])}"] if reply.get("errors", {}).get("raw_ber") else done
+        return [f"{word}{_fault(f)}" for f in faults or ()] or ["softib: no faults"]
+    return [line for one in reply.locations or [reply] for line in _place_lines(kind, one, given)]
 
 
-def _effect(errors: dict[str, Any]) -> str:
+def _place_lines(kind: str, place: FaultedPlace, given: dict[str, Any]) -> list[str]:
+    """Return the link or node as text."""
+    if place.sys_guid is not None:
+        return [f"softib: {place.node}: SystemImageGUID {place.sys_guid}"]
+    if place.node is not None:
+        return [f"softib: {place.node}: {'power is on' if place.power else 'no power'}"]
+    link = f"softib: {' ↔ '.join(place.ports or ())}: "
+    done = [f"{link}{_done(kind, given)}; state {place.state}"]
+    return [*done, f"{link}{_effect(place.errors)}"] if place.errors is not None and place.errors.raw_ber else done
+
+
+def _effect(errors: ExpectedErrors) -> str:
     """Return the effect of the bit errors of a link."""
-    raw, lost = errors["raw_ber"], errors["symbol_errors_per_s"]
-    if not errors["fec"]:
+    raw, lost = errors.raw_ber, errors.symbol_errors_per_s
+    if not errors.fec:
         return f"raw BER {raw:.2g}; no FEC at this speed: symbol errors are expected {_often(lost)}"
-    left = f"one that it cannot is expected {_often(lost)} (post-FEC BER {errors['post_fec_ber']:.1g})"
+    left = f"one that it cannot is expected {_often(lost)} (post-FEC BER {errors.post_fec_ber:.1g})"
     if lost * SEEN_S < 1:
         left += ": only counters of corrected codewords move"
-    return (
-        f"raw BER {raw:.2g}; {errors['fec']} corrects codewords {_often(errors['corrected_codewords_per_s'])}; {left}"
-    )
+    return f"raw BER {raw:.2g}; {errors.fec} corrects codewords {_often(errors.corrected_codewords_per_s)}; {left}"
 
 
 def _often(per_s: float) -> str:
@@ -186,10 +190,9 @@ def _done(kind: str, given: dict[str, Any]) -> str:
     return {"link-down": "no signal on the cable", "link-up": "signal on the cable again"}[kind]
 
 
-def _fault(fault: dict[str, Any]) -> str:
+def _fault(fault: ActiveFault) -> str:
     options = [
         f"{k.removesuffix('_s')} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
-        for k, v in fault.items()
-        if k not in ("kind", "where", "age_s")
+        for k, v in fault.options().items()
     ]
-    return f"{fault['kind']} {fault['where']} {', '.join(options)}{', ' if options else ''}since {fault['age_s']:.0f} s"
+    return f"{fault.kind} {fault.where} {', '.join(options)}{', ' if options else ''}since {fault.age_s:.0f} s"

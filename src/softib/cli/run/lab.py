@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import print_json, print_lines
+from softib.cli.shared.output import print_json, print_lines, print_result
 from softib.result import Result
 
 if TYPE_CHECKING:
@@ -49,16 +49,10 @@ def command(number: int | None, check: bool, as_json: bool) -> int:
     lab = softib.lab(number)
     if check:
         result = lab.check()
-        if as_json:
-            print_json(result.to_json())
-        else:
-            print_lines(result.lines())
+        print_result(result, as_json)
         return 0 if result.right else 1
     lab.begin()
-    if as_json:
-        print_json(lab.to_json())
-    else:
-        print_lines(lab.lines())
+    print_result(lab, as_json)
     return 0
 
 

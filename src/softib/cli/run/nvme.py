@@ -13,7 +13,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import Compiling, print_json, print_lines, print_notice
+from softib.cli.shared.output import Compiling, print_json, print_lines, print_notice, print_result
 from softib.input_files import content
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def discover(address: str, as_json: bool) -> int:
 
     softib.on_compiling(Compiling())
     listing = softib.nvme_discover(address)
-    print_json(listing.to_json()) if as_json else print_lines(listing.lines())
+    print_result(listing, as_json)
     return 0
 
 
@@ -106,7 +106,7 @@ def list(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
     """Connect, and list paths and namespaces."""
     with _connect(address, nqn, namespace) as disk:
         description = disk.describe()
-    print_json(description.to_json()) if as_json else print_lines(description.lines())
+    print_result(description, as_json)
     return 0
 
 

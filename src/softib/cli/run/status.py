@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,7 @@ from softib.plural import counted
 from softib.result import document
 
 if TYPE_CHECKING:
-    from softib import RunningFabric
+    from softib import FabricStatus, ManagerStatus, RunningFabric
 
 
 @click.command()
@@ -48,10 +48,10 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
     return 0
 
 
-def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[dict[str, Any]], list[SoftibError]]:
+def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[FabricStatus], list[SoftibError]]:
     """Return the states of ``fabrics``, and errors of those that do not report one. All are queried
     at once: a daemon that does not answer does not delay others."""
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, FabricStatus] = {}
     errors: dict[str, SoftibError] = {}
 
     def ask(fabric: RunningFabric) -> None:
@@ -69,33 +69,33 @@ def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[dict[str, Any]], list[S
     return [answers[n] for n in in_order if n in answers], [errors[n] for n in in_order if n in errors]
 
 
-def _print(one: dict[str, Any]) -> None:
-    ports, sm, mads = one["port_states"], one["sm"], one["mads"]
-    state = "ready" if one["ready"] else f"not ready ({sm.get('phase', '')})"
+def _print(one: FabricStatus) -> None:
+    ports, sm, mads = one.port_states.to_json(), one.sm, one.mads
+    state = "ready" if one.ready else f"not ready ({sm.phase or ''})"
     lines = [
-        f"{one['name']}: {state}, pid {one['pid']}, up {one['uptime_s']:.0f} s, from {one['source']}",
-        f"  {counted(one['switches'], 'switch')}, {counted(one['cas'], 'CA')}, {counted(one['links'], 'cable')}; "
+        f"{one.name}: {state}, pid {one.pid}, up {one.uptime_s:.0f} s, from {one.source}",
+        f"  {counted(one.switches, 'switch')}, {counted(one.cas, 'CA')}, {counted(one.links, 'cable')}; "
         f"linked ports: " + ", ".join(f"{n} {s}" for s, n in ports.items() if n),
-        f"  subnet manager: {sm['kind']}"
+        f"  subnet manager: {sm.kind}"
         + (
-            f", {_engine(sm)} on {sm['node']}, {sm['state']}, {counted(sm['sweeps'], 'sweep')}"
-            if "engine" in sm
+            f", {_engine(sm)} on {sm.node}, {sm.state}, {counted(sm.sweeps or 0, 'sweep')}"
+            if sm.engine is not None
             else ""
         ),
-        f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
-        f"{counted(len(one['clients']), 'client')}",
+        f"  MADs: {mads.answered} answered, {mads.forwarded} forwarded, {mads.timed_out} timed out; "
+        f"{counted(len(one.clients), 'client')}",
     ]
-    if one.get("kernels", "both") not in ("", "both"):
-        lines.append(f"  compiled kernels: {one['kernels']}; see 'Compiled kernels' in docs/start.md")
-    if one["bugs"]:
-        lines.append(f"  met {counted(one['bugs'], 'bug')} in softib: please report; tracebacks in {one['log']}")
-    for c in one["clients"]:
-        lines.append(f"    {c['node']}[{c['portnum']}]  pid {c['pid']}" + ("  subnet manager" if c["sm"] else ""))
+    if one.kernels not in ("", "both"):
+        lines.append(f"  compiled kernels: {one.kernels}; see 'Compiled kernels' in docs/start.md")
+    if one.bugs:
+        lines.append(f"  met {counted(one.bugs, 'bug')} in softib: please report; tracebacks in {one.log}")
+    for c in one.clients:
+        lines.append(f"    {c.node}[{c.portnum}]  pid {c.pid}" + ("  subnet manager" if c.sm else ""))
     for line in lines:
         click.echo(shown(line))
 
 
-def _engine(sm: dict[str, Any]) -> str:
+def _engine(sm: ManagerStatus) -> str:
     """Return the engine of the settings, followed by the one that computed the tables if it differs."""
-    used = sm.get("engine_used") or sm["engine"]
-    return str(sm["engine"]) if used == sm["engine"] else f"{sm['engine']} (tables by {used})"
+    used = sm.engine_used or sm.engine
+    return f"{sm.engine} (tables by {used})" if used != sm.engine else str(sm.engine)

@@ -27,7 +27,7 @@ from softib.plural import counted
 from softib.result import Result, document
 
 if TYPE_CHECKING:
-    from softib import RunningFabric, Server, Starter
+    from softib import FabricStatus, RunningFabric, Server, Starter
 
 LINE_S = 0.5
 """Seconds between updates of the status line."""
@@ -178,17 +178,15 @@ class Line:
             status = server.status()
             click.echo(f"\r\033[K{self.text(status, now)}", nl=False, err=True)
 
-    def text(self, status: dict[str, Any], now: float) -> str:
+    def text(self, status: FabricStatus, now: float) -> str:
         """Return one line, 79 columns at most."""
-        mads = status["mads"]["answered"] + status["mads"]["forwarded"]
+        mads = status.mads.answered + status.mads.forwarded
         rate = (mads - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (mads, now)
-        ports, manager = status["port_states"], status["sm"]
-        up = f"{ports['active']}/{sum(ports.values())} ports active"
-        doing = f"sm {manager.get('phase') or manager.get('state', manager['kind']).lower()}"
-        return f"{status['name']}: {up} · {doing} · {counted(len(status['clients']), 'client')} · {rate:.0f} MADs/s"[
-            :79
-        ]
+        ports, manager = status.port_states, status.sm
+        up = f"{ports.active}/{ports.down + ports.init + ports.armed + ports.active} ports active"
+        doing = f"sm {manager.phase or (manager.state or manager.kind).lower()}"
+        return f"{status.name}: {up} · {doing} · {counted(len(status.clients), 'client')} · {rate:.0f} MADs/s"[:79]
 
 
 @dataclass

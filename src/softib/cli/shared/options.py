@@ -22,6 +22,7 @@ __all__ = [
     "all_option",
     "checked_engines",
     "engine_option",
+    "every_option",
     "fabric_option",
     "given_settings",
     "guid_file_options",
@@ -29,6 +30,7 @@ __all__ = [
     "manager_options",
     "mkey_option",
     "plan_option",
+    "rounds_option",
     "routing_of",
     "seed_option",
     "source_options",
@@ -64,6 +66,16 @@ mkey_option = click.option(
     default="0",
     callback=_key,
     help="Send requests like the manager, with its M_Key; default: like a host without one.",
+)
+rounds_option = click.option(
+    "--rounds",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Readings of a running fabric or umad:DEVICE.",
+)
+every_option = click.option(
+    "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 fabric_option = click.option(

@@ -30,6 +30,7 @@ __all__ = [
     "print_lines",
     "print_notice",
     "print_problems",
+    "print_result",
     "show_line",
     "show_progress",
 ]
@@ -69,6 +70,16 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines of a result on stdout."""
     for line in lines:
         click.echo(shown(line))
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    """Print the JSON of ``result``, or its text."""
+    if as_json:
+        print_json(result.to_json())
+    elif hasattr(result, "print"):
+        result.print()
+    else:
+        print_lines(result.lines())
 
 
 @dataclass

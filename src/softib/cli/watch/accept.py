@@ -10,7 +10,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, show_line
+from softib.cli.shared.output import Steps, print_json, print_lines, print_notice, print_problems, show_line
 from softib.foreign_text import shown
 
 SHOW_S = 10.0
@@ -108,6 +108,23 @@ SHOW_S = 10.0
     "--use-cuda", type=click.IntRange(0), metavar="GPU", help="Use memory of this GPU in perftest (--use_cuda)."
 )
 @click.option(
+    "--collective",
+    "collectives",
+    multiple=True,
+    metavar="COMMAND",
+    help="Then run this benchmark of OSU or nccl-tests ('mpirun -np 8 osu_allreduce') and compare it with the "
+    "prediction for the hosts; may be repeated.",
+)
+@click.option(
+    "--ranks-per-host", type=click.IntRange(1), metavar="N", help="Ranks of COMMAND on each host (default 1)."
+)
+@click.option(
+    "--machine",
+    type=InputFile(),
+    metavar="F",
+    help="A machine file for the prediction, as softib calibrate writes it.",
+)
+@click.option(
     "--cover",
     is_flag=True,
     help="Load every direction of every cable to 80 % of its rate, in as few rounds as routes allow, and prove it by "
@@ -136,6 +153,7 @@ def command(source: str, cover: bool, as_json: bool, html: str | None, **options
     softib accept cluster.ibnetdiscover --launcher ssh --journal friday.jsonl
     softib accept 'node[001-064]' --device mlx5_0 --device mlx5_1
     softib accept pod --cover --html certificate.html
+    softib accept umad:mlx5_0 --cover --launcher srun --collective 'srun -N 64 osu_allreduce'
     softib accept cluster.ibnetdiscover --cover
     """
     import softib
@@ -185,8 +203,7 @@ def _cover(source: str, as_json: bool, html: str | None, steps: Steps, options: 
     if as_json:
         print_json(result.to_json())
     else:
-        for line in result.lines():
-            click.echo(shown(line))
+        print_lines(result.lines())
         result.findings.print()
     return 0 if result.good else 1
 

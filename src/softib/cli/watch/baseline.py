@@ -9,7 +9,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
-from softib.cli.shared.options import all_option, json_option
+from softib.cli.shared.options import all_option, every_option, json_option
 from softib.cli.shared.output import Steps, print_json, print_problems, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
@@ -49,14 +49,7 @@ def _options(function: Any) -> Any:
         metavar="N",
         help="Readings of a running fabric or umad:DEVICE, for rates of error counters (default: none).",
     )(function)
-    return click.option(
-        "--every",
-        type=click.FloatRange(0.1),
-        default=10.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Between readings.",
-    )(function)
+    return every_option(function)
 
 
 def _made(source: str, accepted: str | None, rounds: int | None, every: float) -> Any:

@@ -10,23 +10,15 @@ from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.observed import observed_fabric
-from softib.cli.shared.options import all_option
+from softib.cli.shared.options import all_option, every_option, rounds_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
 from softib.plural import counted
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.sources)
-@click.option(
-    "--rounds",
-    type=click.IntRange(2),
-    default=2,
-    show_default=True,
-    help="Readings of a running fabric or umad:DEVICE.",
-)
-@click.option(
-    "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
-)
+@rounds_option
+@every_option
 @click.option(
     "--since",
     metavar="TIME",

@@ -6,8 +6,7 @@ import click
 
 from softib.cli.shared.named_files import InputFile, InputFolder, OutputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import print_json, print_notice
-from softib.foreign_text import shown
+from softib.cli.shared.output import print_notice, print_result
 
 
 @click.command()
@@ -79,11 +78,7 @@ def command(
     if record:
         result.record(record)
         print_notice(f"{record}: manifest")
-    if as_json:
-        print_json(result.to_json())
-    else:
-        for line in result.lines():
-            click.echo(shown(line))
+    print_result(result, as_json)
     if drain and not result.good:
         result.drain(node)
         print_notice("drained in Slurm")

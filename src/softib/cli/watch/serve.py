@@ -68,7 +68,10 @@ from softib.input_files import read_text
 @click.option(
     "--reload",
     metavar="COMMAND",
-    help=("With --partitions: command that makes that manager read it again, for example 'kill -HUP PID'."),
+    help=(
+        "With --partitions: program and arguments that make that manager read it again, for example 'kill -HUP PID'. "
+        "No shell runs it: for $VAR, pipes and files with the PID, use \"sh -c '...'\"."
+    ),
 )
 @click.option(
     "--certificate",

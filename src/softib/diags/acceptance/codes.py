@@ -8,6 +8,8 @@ __all__ = [
     "BELOW_MODEL",
     "CABLE_REPLACED",
     "CLASS_DRIFT",
+    "COLLECTIVE_SLOW",
+    "COLLECTIVE_UNMEASURED",
     "ERRORS_SINCE_BASELINE",
     "FABRIC_DRIFT",
     "FIRMWARE_CHANGED",
@@ -90,6 +92,19 @@ UNPROVEN = code(
     "directions of cables did not carry 80 % of their rate in any round of softib accept --cover",
     "the list of directions states the reason: if the assigned hosts are slow or idle, check their cables and "
     "hosts; if no route reaches the cable, use other tables (another engine, LMC) or more hosts",
+)
+COLLECTIVE_SLOW = code(
+    "collective-slow",
+    Severity.WARNING,
+    "a collective of the acceptance takes longer than predicted for these hosts",
+    "check pairs and cables first (softib accept without --collective, --cover); then the library's settings: "
+    "adapters in use, GPUDirect, process binding, --ranks-per-host as in the command",
+)
+COLLECTIVE_UNMEASURED = code(
+    "collective-unmeasured",
+    Severity.WARNING,
+    "a benchmark of collectives did not run, or nothing predicts it",
+    "run its command line alone; install OSU's microbenchmarks or nccl-tests on the hosts",
 )
 BELOW_MODEL = code(
     "below-model",

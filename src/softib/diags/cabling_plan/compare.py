@@ -46,6 +46,12 @@ PLAN_UNEXPECTED = code(
     "a cable between planned nodes is not in the plan",
     "remove the cable, or complete the plan",
 )
+PLAN_PARTS = code(
+    "plan-hidden-parts",
+    Severity.INFO,
+    "parts of the plan are hidden or marked as cancelled: the finding says what was read and what was left out",
+    "unhide what belongs to the plan, and delete what does not",
+)
 
 MANY = 32
 """More unexpected cables than this are one finding."""
@@ -169,3 +175,5 @@ def _judge(on: PlanOnFabric) -> None:
     absent = absent_nodes(on, unknown)
     unmatched_rows(on, [row for row in unknown if row not in absent])
     unplanned_cables(on)
+    if on.plan.notes:
+        on.findings.append(finding(PLAN_PARTS, [], "; ".join(on.plan.notes), {"notes": on.plan.notes}))

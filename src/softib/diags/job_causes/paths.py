@@ -37,6 +37,8 @@ class PathSet:
     """Ports of the pairs' paths that have no link: ends, and ports to which the tables point."""
     isolated: dict[int, float] = field(default_factory=dict)
     """Switch without any link whose tables still lead to an end → share."""
+    other_ends: dict[int, list[int]] = field(default_factory=dict)
+    """Port of :attr:`lost` whose cable had one of several other ends → these ports."""
 
 
 def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
@@ -119,6 +121,7 @@ def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> No
         best = now if now >= 0 else int(hops[joined].min()) if joined.any() else -1
         fits |= joined & (hops <= best)
     fits |= fits.T
+    every = fits.copy()
     open_ends = np.asarray(fits.any(axis=1))
     while (alone := np.flatnonzero(fits.sum(axis=1) == 1)).size:
         p = int(alone[0])
@@ -129,7 +132,39 @@ def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> No
             site.join(int(fallen[p]), int(fallen[q]))
             open_ends[[p, q]] = False
             paths.lost.update((int(fallen[p]), int(fallen[q])))
-    paths.lost.update(fallen[open_ends].tolist())
+    paths.lost.difference_update(fallen[open_ends].tolist())
+    for end, others in _one_end_each(
+        every & open_ends[:, None] & open_ends, f.port_node[fallen], stops[fallen]
+    ).items():
+        paths.lost.add(int(fallen[end]))
+        if others:
+            paths.other_ends[int(fallen[end])] = fallen[others].tolist()
+
+
+def _one_end_each(fits: np.ndarray, node: np.ndarray, stops: np.ndarray) -> dict[int, list[int]]:
+    """Return one end of each cable → its possible other ends, of ports that fit several others
+    (``fits`` bool[n, n]). Ports in two groups of one size, each fitting only the other group, are
+    that many cables: the group to which tables point (``stops``) is kept, otherwise the one of fewer
+    switches (``node``). All other ports are kept, without other ends."""
+    kept: dict[int, list[int]] = {}
+    todo = set(np.flatnonzero(fits.any(axis=1)).tolist())
+    while todo:
+        sides: tuple[set[int], set[int]] = ({min(todo)}, set())
+        grown = True
+        while grown:
+            grown = False
+            for here, there in (sides, sides[::-1]):
+                new = set(np.flatnonzero(fits[list(here)].any(axis=0)).tolist()) - there if here else set()
+                there |= new
+                grown |= bool(new)
+        todo -= sides[0] | sides[1]
+        if sides[0] & sides[1] or len(sides[0]) != len(sides[1]):
+            kept |= {end: [] for end in sides[0] | sides[1]}
+            continue
+        rank = lambda side: (not stops[list(side)].any(), len(set(node[list(side)].tolist())), min(side))
+        mine, others = sorted(sides, key=rank)
+        kept |= {end: [o for o in sorted(others) if fits[end, o]] for end in sorted(mine)}
+    return kept
 
 
 def _isolated_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:

@@ -54,6 +54,8 @@ class Facts:
     """Ports of the job's paths that have no link now."""
     isolated: Mapping[int, float] = field(default_factory=dict)
     """Switch without any link whose tables lead to an end of the job → share."""
+    other_ends: Mapping[int, list[int]] = field(default_factory=dict)
+    """Port of :attr:`lost` → the ports of which one was the other end of its cable."""
 
 
 @dataclass(frozen=True)

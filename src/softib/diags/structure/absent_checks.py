@@ -78,6 +78,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
             switch.port_count += len(row)
         elif len(row) > apart:
             nameless.append(row)
+    c.seen["of absent switches"] = explained.union(*nameless) if nameless else explained
     yield from (_switch(c, a) for a in switches)
     for row in nameless:
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})

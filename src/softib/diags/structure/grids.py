@@ -24,11 +24,12 @@ FEW_LINKS = 4
 
 @dataclass
 class Shape:
-    """A type of grid with its coordinates (int64[nodes, dims], -1 if a node has none) or
-    groups (int32[nodes])."""
+    """A type of grid with its coordinates (int64[nodes, dims], -1 if a node has none) and the form
+    of the lines of each dimension (``pair``, ``path``, ``cycle``, ``full``), or groups (int32[nodes])."""
 
     kind: str
     dims: tuple[int, ...] = ()
+    forms: tuple[str, ...] = ()
     groups: int = 0
     group: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     coordinates: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
@@ -53,7 +54,7 @@ def _slack(wanted: float) -> float:
 
 
 def _about(count: int, wanted: float) -> bool:
-    return abs(count - wanted) <= _slack(wanted)
+    return abs(count - wanted) <= _slack(wanted) or (wanted >= 2 and wanted - count == 1)
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
@@ -84,7 +85,7 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     if "none" in forms or int(np.prod(made.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
         return None
     shape = Shape.of(_grid_kind(forms), len(view.names))
-    shape.dims = tuple(int(s) for s in made.span)
+    shape.dims, shape.forms = tuple(int(s) for s in made.span), tuple(forms)
     shape.coordinates = np.full((len(view.names), len(shape.dims)), -1, np.int64)
     shape.coordinates[made.nodes] = made.numbers
     return shape

@@ -8,7 +8,9 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few, finding
+from softib.diags.structure.exchanged_plugs import node_pair
 from softib.diags.structure.exchanged_switches import PAIR, Exchange, out_of_order
+from softib.diags.structure.joins import joins
 from softib.diags.structure.ranks import tier_name
 from softib.diags.view import FabricView
 from softib.plural import counted, plural
@@ -100,8 +102,8 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
 
 
 def extra_cables(c: Context) -> Iterator[Finding]:
-    """In direct networks: cables between two switches at port numbers that the others of their
-    class leave free, at both ends."""
+    """In direct networks: cables between two switches that are no neighbours, at port numbers that
+    the others of their class leave free, at both ends."""
     if c.structure.kind not in DIRECT:
         return
     view, f, done = c.view, c.view.fabric, c.seen.get("cables", set())
@@ -113,8 +115,10 @@ def extra_cables(c: Context) -> Iterator[Finding]:
     rare = (kind >= 0) & (members >= MIN_ALIKE) & (used[kind * 256 + number] <= np.maximum(PAIR, RARE * members))
     links = view.between_switches
     several: list[Each] = []
+    neighbours = joins(view, c.structure.shape).kept if rare[view.port_a[links]].any() else set()
     for p, q in zip(view.port_a[links].tolist(), view.port_b[links].tolist(), strict=True):
-        if rare[p] and rare[q] and not {p, q} & done and f.port_node[p] != f.port_node[q]:
+        pair = node_pair(int(f.port_node[p]), int(f.port_node[q]))
+        if rare[p] and rare[q] and not {p, q} & done and pair[0] != pair[1] and pair not in neighbours:
             numbers = sorted({int(number[p]), int(number[q])})
             others = f"{plural(len(numbers), 'port')} {' and '.join(map(str, numbers))}"
             text = (

@@ -267,9 +267,15 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
 
 
 def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> list[Finding]:
-    """Drop the information that cables are not judged where the plan or other findings have judged all of them."""
+    """Drop the information that cables are not judged where the plan or other findings have judged all of them:
+    of cables that may be missing (``free`` ports), where the plan has cables of all these switches."""
     judged = as_planned.union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
-    return [f for f in findings if f.code != UNJUDGED or not _ports(f) <= judged]
+    planned = {guid for guid, _ in as_planned}
+    return [
+        f
+        for f in findings
+        if f.code != UNJUDGED or not (_ports(f) <= judged or ("free" in f.evidence and _nodes(f) <= planned))
+    ]
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:

@@ -40,7 +40,8 @@ class Structure:
     ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their
     cables. ``group`` int32[nodes]: group of dragonflies, -1. ``dims`` are the sizes of a grid.
     ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s per uplink
-    Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines of text.
+    Gb/s (inf: no uplink, nan: nothing there). ``shape`` has the coordinates. ``notes`` are lines of
+    text.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Structure:
     up_gbps: np.ndarray
     oversubscription: np.ndarray
     bisection: Bisection
+    shape: grids.Shape
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -101,6 +103,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
         up_gbps=up,
         oversubscription=ratio,
         bisection=bisect(view, distance, shape),
+        shape=shape,
         notes=shape.notes,
     )
 

@@ -39,7 +39,8 @@ MISPLACED_CABLE = code(
 UNJUDGED_CABLES = code(
     "unjudged-cables",
     Severity.INFO,
-    "too many cables of a kind differ from the rule of the others to be exceptions, so no single one is reported",
+    "too many cables differ from the rule of the others to be exceptions, or so few switches have no rule: wrong and "
+    "missing cables are not named",
     "compare these cables with the cabling plan (softib check --plan)",
 )
 MISSING_CABLE = code(

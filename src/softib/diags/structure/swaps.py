@@ -138,7 +138,7 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
             yield from (
                 pair
                 for pair in found
-                if not any(_free_by_design(view, pattern, p) for p in _ruled(view, pattern, pair))
+                if not any(_free_by_design(view, pattern, p, pair) for p in _ruled(view, pattern, pair))
             )
 
 
@@ -158,9 +158,10 @@ def _ruled(view: FabricView, pattern: Pattern, pair: tuple[int, int]) -> list[in
     return [p for p, q in (pair, pair[::-1]) if pattern.expected[p] == view.fabric.port_node[q]]
 
 
-def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
+def _free_by_design(view: FabricView, pattern: Pattern, port: int, pair: tuple[int, int]) -> bool:
     """Return whether all nodes in line with this one (one number differs) leave the same port free:
-    the edge of a mesh, the global ports that a small dragonfly has left over."""
+    the edge of a mesh, the global ports that a small dragonfly has left over. A line needs a node
+    besides the two that ``pair`` would join: a lost cable frees the ports of both."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     made = pattern.labels.classes[int(pattern.labels.class_of[node])]
@@ -168,8 +169,9 @@ def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
     differs = made.numbers != numbers
     has = fabric.node_nports[made.nodes] >= portnum
     free = ~has | (fabric.port_cable[np.where(has, fabric.node_base[made.nodes] + portnum, 0)] < 0)
+    another = ~np.isin(made.nodes, fabric.port_node[list(pair)])
     for s in range(len(numbers)):
         line = ~np.delete(differs, s, axis=1).any(axis=1)
-        if line.sum() > 1 and free[line].all():
+        if (line & another).any() and free[line].all():
             return True
     return False

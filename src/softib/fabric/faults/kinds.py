@@ -19,7 +19,7 @@ from softib.fabric.faults import inject
 from softib.fabric.faults.targets import Planted
 from softib.fabric.model import Fabric
 
-__all__ = ["FAULTS", "FaultKind", "markdown", "plant", "random_fault"]
+__all__ = ["FAULTS", "FaultKind", "plant", "random_fault"]
 
 
 @dataclass(frozen=True)
@@ -231,14 +231,3 @@ FAULTS: dict[str, FaultKind] = {
     )
 }
 """Kind by stable name."""
-
-
-def markdown() -> str:
-    """Return the reference of all kinds of fault for ``docs/topologies.md``."""
-    rows = ["| kind | keys | what goes wrong |", "|---|---|---|"]
-    for kind in FAULTS.values():
-        keys = [f"`{k}`: {doc}" for k, doc in kind.needed.items()] + [
-            f"`{k}` (optional): {doc}" for k, doc in kind.optional.items()
-        ]
-        rows.append(f"| `{kind.name}` | {'; '.join(keys)} | {kind.doc} |")
-    return "\n".join(rows) + "\n"

@@ -78,8 +78,9 @@ def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
         raise impossible(
             NAME,
             "hosts",
-            f": {hosts} do not fit; {levels} levels of {radix}-port switches hold {full}"
-            f"{_more_levels(radix, levels, hosts, values)}",
+            f": {hosts:,} do not fit; {levels} levels of {radix}-port switches hold {full:,}"
+            + _more_levels(radix, levels, values)
+            + (f", with {h} host ports and {u} uplinks a leaf" if u and u != h else ""),
         )
     _check_parallel(radix, u, cables)
     return grow(radix, h, u, -(-hosts // h), most, cables), hosts
@@ -142,16 +143,16 @@ def _fewest_levels(radix: int, hosts: int, values: dict[str, Any]) -> int:
         if h * math.prod(_capacity(radix, levels, h, [values["parallel"]] * (levels - 1))) >= hosts:
             return levels
     raise impossible(
-        NAME, "hosts", f": {hosts} do not fit in {MAX_LEVELS} levels of {radix}-port switches; use a larger radix"
+        NAME, "hosts", f": {hosts:,} do not fit in {MAX_LEVELS} levels of {radix}-port switches; use a larger radix"
     )
 
 
-def _more_levels(radix: int, levels: int, hosts: int, values: dict[str, Any]) -> str:
+def _more_levels(radix: int, levels: int, values: dict[str, Any]) -> str:
     if isinstance(values["parallel"], list) or levels >= MAX_LEVELS:
         return ""
     h, _ = _leaf_ports(radix, levels + 1, values)
     capacity = h * math.prod(_capacity(radix, levels + 1, h, [values["parallel"]] * levels))
-    return f", {levels + 1} levels {capacity}"
+    return f", {levels + 1} levels {capacity:,}"
 
 
 def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
@@ -177,7 +178,7 @@ def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
     full = math.prod(m)
     hosts = values["hosts"] or full
     if hosts > full:
-        raise impossible(NAME, "hosts", f": {hosts} do not fit; this tree holds {full}")
+        raise impossible(NAME, "hosts", f": {hosts:,} do not fit; this tree holds {full:,}")
     first_up = tuple(children * cables + 1 for children, cables in zip(m[:-1], p[:-1], strict=True))
     return TreeShape(tuple(m), tuple(w), tuple(p), first_up, -(-hosts // m[0])), hosts
 

@@ -18,7 +18,7 @@ from softib.fabric.topologies import dragonfly, fat_tree, grid, rail_optimized
 from softib.fabric.topologies.params import COMMON, FORMS, Kind, Parameter
 from softib.plural import counted
 
-__all__ = ["KINDS", "generate", "kinds", "markdown", "parameter_table", "spec_text"]
+__all__ = ["KINDS", "generate", "kinds", "spec_text"]
 
 KINDS: dict[str, Kind] = {
     kind.name: kind for kind in (fat_tree.KIND, rail_optimized.KIND, *dragonfly.KINDS, *grid.KINDS)
@@ -66,34 +66,6 @@ def generate(kind: str, **params: Any) -> Fabric:
         if not isinstance(fabric, Fabric):
             raise TypeError(f"it gave {type(fabric).__name__}, not Fabric")
         return fabric
-
-
-def parameter_table(kind: str) -> list[tuple[str, str, str]]:
-    """Return rows (name, default, doc) of a kind's specific parameters, for documentation."""
-    rows = []
-    for p in KINDS[kind].parameters:
-        default = (
-            "required"
-            if p.required
-            else "–"
-            if p.default is None
-            else f"{p.default:g}"
-            if p.form == "ratio"
-            else str(p.default)
-        )
-        rows.append((p.name, default, p.doc))
-    return rows
-
-
-def markdown() -> str:
-    """Return the reference of all kinds for ``docs/topologies.md``."""
-    out = []
-    for kind in KINDS.values():
-        out += [f"### `{kind.name}`", "", f"{kind.doc[0].upper()}{kind.doc[1:]}.", "", f"*Source:* {kind.source}.", ""]
-        out += ["| parameter | default | meaning |", "|---|---|---|"]
-        out += [f"| `{name}` | {default} | {doc} |" for name, default, doc in parameter_table(kind.name)]
-        out.append("")
-    return "\n".join(out)
 
 
 def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:

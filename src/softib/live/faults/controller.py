@@ -29,7 +29,7 @@ from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.faults.fault_list import PS, Fault, FaultList, locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
-from softib.live.faults.replies import ExpectedErrors, FaultReply
+from softib.live.faults.replies import ActiveFault, ExpectedErrors, FaultReply
 from softib.live.mad_router import MadRouter
 
 __all__ = ["FaultController"]
@@ -80,7 +80,7 @@ class FaultController:
         options = options_of(kind, request)
         now_ps = self.clock()
         if kind == "list":
-            return FaultReply(faults=[fault.as_json(now_ps) for fault in self.planted.all]).to_json()
+            return FaultReply(faults=[fault.described(now_ps) for fault in self.planted.all]).to_json()
         where = request.get("where")
         if kind == "clear" and where is None:
             self.router.fold(now_ps)
@@ -102,7 +102,7 @@ class FaultController:
             return FaultReply(kind, cleared=[fault for one in replies for fault in one.cleared or ()]).to_json()
         if len(replies) == 1:
             return replace(replies[0], kind=kind).to_json()
-        return FaultReply(kind, locations=[one.to_json() for one in replies]).to_json()
+        return FaultReply(kind, locations=replies).to_json()
 
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], FaultReply]]:
         return {
@@ -230,9 +230,9 @@ class FaultController:
 
     # -- healing --
 
-    def _clear(self, fault: Fault, now_ps: int) -> dict[str, Any]:
-        """Undo one fault. Returns its previous value."""
-        cleared, row = fault.as_json(now_ps), fault.row
+    def _clear(self, fault: Fault, now_ps: int) -> ActiveFault:
+        """Undo one fault. Return it as it was before."""
+        cleared, row = fault.described(now_ps), fault.row
         fault.over = True
         self.planted.forget(fault.kind, row)
         if fault.kind in AMOUNTS:

@@ -13,6 +13,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.live.faults.options import KINDS, PS
+from softib.live.faults.replies import ActiveFault
 
 __all__ = ["PS", "Fault", "FaultList", "locations_of"]
 
@@ -76,16 +77,11 @@ class Fault:
     flaps: int = 0
     over: bool = field(default=False, repr=False)
 
-    def as_json(self, now_ps: int) -> dict[str, Any]:
-        """Return the fault in the form that replies and ``softib status`` show."""
-        flaps = {"flaps": self.flaps} if self.kind == "flap" else {}
-        return {
-            "kind": self.kind,
-            "where": self.where,
-            **self.options,
-            **flaps,
-            "age_s": round((now_ps - self.since_ps) / PS, 3),
-        }
+    def described(self, now_ps: int) -> ActiveFault:
+        """Return the fault in the form of replies."""
+        flaps = self.flaps if self.kind == "flap" else None
+        age_s = round((now_ps - self.since_ps) / PS, 3)
+        return ActiveFault(self.kind, self.where, **self.options, flaps=flaps, age_s=age_s)
 
 
 class FaultList:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from softib.result import Result, key
 
-__all__ = ["ExpectedErrors", "FaultReply"]
+__all__ = ["ActiveFault", "ExpectedErrors", "FaultReply", "FaultedPlace"]
 
 OPTIONAL = key(optional=True)
 
@@ -27,11 +28,41 @@ class ExpectedErrors(Result):
 
 
 @dataclass
-class FaultReply(Result):
-    """The link or node that was changed, or the list of faults."""
+class ActiveFault(Result):
+    """A fault of the fabric, with the options of its kind (:data:`softib.live.faults.options.KINDS`)."""
+
+    kind: str
+    where: str
+    """The port or node."""
+    period_s: float | None = field(default=None, metadata=OPTIONAL)
+    count: int | None = field(default=None, metadata=OPTIONAL)
+    duration_s: float | None = field(default=None, metadata=OPTIONAL)
+    down_s: float | None = field(default=None, metadata=OPTIONAL)
+    ber: float | None = field(default=None, metadata=OPTIONAL)
+    db: float | None = field(default=None, metadata=OPTIONAL)
+    celsius: float | None = field(default=None, metadata=OPTIONAL)
+    width: int | None = field(default=None, metadata=OPTIONAL)
+    speed: str | None = field(default=None, metadata=OPTIONAL)
+    gbps: float | None = field(default=None, metadata=OPTIONAL)
+    overrun: bool | None = field(default=None, metadata=OPTIONAL)
+    share: float | None = field(default=None, metadata=OPTIONAL)
+    guid: str | None = field(default=None, metadata=OPTIONAL)
+    flaps: int | None = field(default=None, metadata=OPTIONAL)
+    """Flaps so far."""
+    age_s: float = 0.0
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that it has, by name, and the number of flaps so far."""
+        return {name: value for name, value in self.to_json().items() if name not in ("kind", "where", "age_s")}
+
+
+@dataclass
+class FaultedPlace(Result):
+    """A link or node after the change."""
 
     kind: str | None = field(default=None, metadata=OPTIONAL)
     ports: list[str] | None = field(default=None, metadata=OPTIONAL)
+    """Both ends of the link."""
     state: str | None = field(default=None, metadata=OPTIONAL)
     phys_state: str | None = field(default=None, metadata=OPTIONAL)
     errors: ExpectedErrors | None = field(default=None, metadata=OPTIONAL)
@@ -39,8 +70,13 @@ class FaultReply(Result):
     node: str | None = field(default=None, metadata=OPTIONAL)
     power: bool | None = field(default=None, metadata=OPTIONAL)
     sys_guid: str | None = field(default=None, metadata=OPTIONAL)
-    locations: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
-    """For several places: each link or node that was changed, in the same form as a single one."""
-    faults: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
-    """Each with ``kind``, ``where``, ``age_s`` and its options."""
-    cleared: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass
+class FaultReply(FaultedPlace):
+    """The link or node that was changed, or the list of faults."""
+
+    locations: Sequence[FaultedPlace] | None = field(default=None, metadata=OPTIONAL)
+    """For several places: each link or node that was changed."""
+    faults: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)
+    cleared: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)

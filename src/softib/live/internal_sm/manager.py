@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +16,14 @@ from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, MadHeader, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter
+from softib.live.status import JobTree, Wait
 from softib.live.umad.file import RmppPayload
 from softib.mad.batch import MadBatch
-from softib.result import Result
 from softib.sm.config import SmConfig
 from softib.sm.managers.partitions import Partition
 from softib.sm.subnet_manager import SubnetManager
 
-__all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "JobTree", "SaWait", "Wait", "job_of"]
+__all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "SaWait", "job_of"]
 
 
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -31,17 +31,6 @@ BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 FORGOTTEN_PS = 60 * 10**12
 """A query that has no answer after that time never gets one (a wrong SM_Key): no client waits longer."""
 PS = 1e12
-
-
-@dataclass
-class Wait(Result):
-    """Waiting time of other programs' queries."""
-
-    buckets: dict[str, int]
-    """For each bound in s, the queries that waited no longer (cumulative; ``inf``: all)."""
-    sum_s: float
-    oldest_s: float
-    """Return the waiting time of the oldest unanswered query; 0 if none waits."""
 
 
 class SaWait:
@@ -84,20 +73,6 @@ class SaWait:
         oldest = (now_ps - min(self._since.values())) / PS if self._since else 0.0
         buckets = dict(zip([*map(str, BOUNDS_S), "inf"], seen, strict=True))
         return Wait(buckets, round(self.sum_s, 6), round(oldest, 6))
-
-
-@dataclass
-class JobTree(Result):
-    """The aggregation tree of a job; aggregation nodes have the name of their switch."""
-
-    tree: int
-    streaming: bool
-    top: str
-    """The root aggregation node."""
-    nodes: list[str]
-    """Return the participating aggregation nodes."""
-    hosts: list[str]
-    """The aggregation node of each host, in their order."""
 
 
 def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:

@@ -17,38 +17,38 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from softib.errors import InputError
+from softib.live.control import Attached
+
+if TYPE_CHECKING:
+    from softib.live.status import Client
 
 __all__ = ["FOLDER", "port_locks"]
 
 FOLDER = "port_locks"
 
-Clients = Callable[[], list[dict[str, Any]]]
-"""The daemon's ``status``: the programs that have devices open."""
+Clients = Callable[[], "list[Client]"]
+"""The programs that have devices open, as the daemon reports them."""
 
 
 @contextlib.contextmanager
-def port_locks(
-    folder: Path, attached: dict[str, Any], clients: Clients, program: str, alone: bool
-) -> Iterator[list[int]]:
+def port_locks(folder: Path, attached: Attached, clients: Clients, program: str, alone: bool) -> Iterator[list[int]]:
     """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts; returns the
     descriptors of their locks.
 
     ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line if a program holds
     a port exclusively, or if ``alone`` is wanted and the port is in use.
     """
-    if alone and attached["manager"]:
-        raise InputError(
-            f"{attached['manager']} is taken: the subnet manager of 'softib up' uses it; name another --node"
-        )
+    if alone and attached.manager:
+        raise InputError(f"{attached.manager} is taken: the subnet manager of 'softib up' uses it; name another --node")
     locks = folder / FOLDER
     held: list[int] = []
     try:
         with contextlib.suppress(OSError):
             locks.mkdir(mode=0o700, exist_ok=True)
-        for row, name in attached["ports"]:
+        for row, name in attached.ports:
             held.append(_lock(locks / str(row), name, clients, program, alone))
         yield held
     finally:
@@ -78,5 +78,5 @@ def _who(name: str, clients: Clients, owner: str) -> str:
     devices open there."""
     if owner:
         return f"{owner} uses it exclusively (softib run --exclusive)"
-    here = sorted({int(c["pid"]) for c in clients() if f"{c['node']}[{c['portnum']}]" == name})
+    here = sorted({c.pid for c in clients() if f"{c.node}[{c.portnum}]" == name})
     return f"{'pid ' + ', '.join(map(str, here)) if here else 'another program of softib run'} uses it"

@@ -76,6 +76,7 @@ class Ucma:
             "NOTIFY": lambda e, q: self.cm.notify(e),
             "JOIN": self._join,
             "SET_PATH": self._set_path,
+            "WRITE_EVENT": self._write_event,
         }
 
     def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
@@ -270,6 +271,13 @@ class Ucma:
         if e.port < 0 or e.state is not State.IDLE:
             return errno.EINVAL
         self._take_path(e, q.path)
+        return 0
+
+    def _write_event(self, e: Endpoint, q: Any) -> int:
+        if q.other not in (Event.USER, Event.INTERNAL):
+            return errno.EINVAL
+        fields = {"private_data": q.private_data[: q.private_length], "private_length": q.private_length}
+        self.post(e, fields | {"event": q.other, "error": q.timeout_ms, "number": e.number})
         return 0
 
     def _take_path(self, e: Endpoint, record: bytes) -> None:

@@ -45,8 +45,8 @@ class FabricPort(UmadPort):
         window: int = LOCAL_WINDOW,
     ):
         attached = attach(instance, node)
-        server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
-        self.device = UmadDevice("umad0", "", attached["name"], int(attached["portnum"]), 0, 0, attached["name"])
+        server, view = attached.env["SOFTIB_UMAD"], attached.view.name
+        self.device = UmadDevice("umad0", "", attached.name, attached.portnum, 0, 0, attached.name)
         self.timeout_ms, self.window = timeout_ms, window
         self.sent = self.received = self.refused = 0
         self.head, self._patience_ms = HEAD_SIZE, PATIENCE_MS

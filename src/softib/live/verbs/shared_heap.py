@@ -26,7 +26,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.live.c_header import CHeader
 from softib.live.proc import is_running
-from softib.result import Result
+from softib.live.status import VerbsUsage
 
 __all__ = ["HEADER", "SharedHeap", "UnreadCompletions", "sparse_file"]
 
@@ -60,22 +60,6 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
             raise
     except OSError as error:
         raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
-
-
-@dataclass
-class VerbsUsage(Result):
-    """The objects of programs that use RDMA devices."""
-
-    programs: int
-    numbers: int
-    """QPs and XRC SRQs."""
-    members: int
-    """Memberships of multicast groups."""
-    keys: int
-    chunks: int
-    """Chunks of memory."""
-    octets: int
-    """Bytes that the file takes."""
 
 
 @dataclass(frozen=True)

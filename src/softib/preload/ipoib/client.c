@@ -22,6 +22,8 @@ static struct client {
     int fd, greeted, captures;
 } clients[MOST_CLIENTS];
 static unsigned count;
+static const struct interface *interfaces; /* NULL: not ready */
+static const unsigned *interface_count;
 static struct {
     struct softib_ipoib_ready head;
     struct softib_ipoib_interface interface[IPOIB_INTERFACES];
@@ -48,6 +50,30 @@ unsigned clients_poll(struct pollfd *fds)
     return count + 1;
 }
 
+/* Fill in `ready` with the interfaces of now. Return their number. */
+static unsigned describe(void)
+{
+    unsigned n = interfaces ? *interface_count : 0;
+
+    memset(&ready, 0, sizeof ready);
+    ready.head = (struct softib_ipoib_ready){ .magic = IPOIB_MAGIC, .interfaces = n, .connected = (uint32_t)connected_mode };
+    for (unsigned k = 0; k < n; k++) {
+        struct softib_ipoib_interface *r = &ready.interface[k];
+        const struct interface *i = &interfaces[k];
+
+        memcpy(r->name, i->name, sizeof r->name);
+        memcpy(r->problem, i->problem, sizeof r->problem);
+        r->pkey = i->pkey;
+        r->lid = i->lid;
+        if (i->running) {
+            r->qpn = i->qp->qp_num;
+            r->qkey = i->broadcast->to.qkey;
+            r->mtu = i->connected ? CONNECTED_MTU : i->mtu;
+        }
+    }
+    return n;
+}
+
 static void greet(struct client *c)
 {
     unsigned n = namespaces[1] < 0 ? 1 : 2;
@@ -55,10 +81,10 @@ static void greet(struct client *c)
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof namespaces)];
     } control = { .room = { 0 } };
-    struct iovec iov = { &ready, sizeof ready.head + ready.head.interfaces * sizeof ready.interface[0] };
+    struct iovec iov = { &ready, sizeof ready.head + describe() * sizeof ready.interface[0] };
     struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
 
-    if (!ready.head.magic || c->greeted)
+    if (!interfaces || c->greeted)
         return;
     c->greeted = 1;
     control.head.cmsg_level = SOL_SOCKET;
@@ -69,23 +95,10 @@ static void greet(struct client *c)
 }
 
 /* Every interface has joined its group, or has a reason for not joining. */
-void clients_ready(const struct interface *all, unsigned n)
+void clients_ready(const struct interface *all, const unsigned *n)
 {
-    memset(&ready, 0, sizeof ready);
-    ready.head = (struct softib_ipoib_ready){ .magic = IPOIB_MAGIC, .interfaces = n, .connected = (uint32_t)connected_mode };
-    for (unsigned k = 0; k < n; k++) {
-        struct softib_ipoib_interface *r = &ready.interface[k];
-
-        memcpy(r->name, all[k].name, sizeof r->name);
-        memcpy(r->problem, all[k].problem, sizeof r->problem);
-        r->pkey = all[k].pkey;
-        r->lid = all[k].lid;
-        if (all[k].qp) {
-            r->qpn = all[k].qp->qp_num;
-            r->qkey = all[k].broadcast->to.qkey;
-            r->mtu = all[k].connected ? CONNECTED_MTU : all[k].mtu;
-        }
-    }
+    interfaces = all;
+    interface_count = n;
     for (unsigned k = 0; k < count; k++)
         greet(&clients[k]);
 }
@@ -154,11 +167,11 @@ int netns_is_used(void)
 {
     struct stat here, there;
     char path[64];
-    DIR *proc = opendir("/proc");
+    DIR *proc;
     struct dirent *entry;
     int used = 0;
 
-    if (!proc || fstat(namespaces[0], &here) < 0)
+    if (fstat(namespaces[0], &here) < 0 || !(proc = opendir("/proc")))
         return 0;
     while (!used && (entry = readdir(proc))) {
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || strlen(entry->d_name) > 10)

@@ -41,12 +41,26 @@ int connected_start(struct interface *i)
 {
     struct ibv_srq_init_attr init = { .attr = { .max_wr = CONNECTED_RECEIVES, .max_sge = 1 } };
 
-    i->srq = ibv_create_srq(i->pd, &init);
-    if (!i->srq)
-        return -1;
-    for (unsigned k = 0; k < CONNECTED_RECEIVES; k++)
-        connected_repost(i, k);
+    if (!i->srq) {
+        i->srq = ibv_create_srq(i->pd, &init);
+        if (!i->srq)
+            return -1;
+        for (unsigned k = 0; k < CONNECTED_RECEIVES; k++)
+            connected_repost(i, k);
+    }
     return cm_listen_for(i);
+}
+
+/* End all connections, and accept no more. */
+void connected_stop(struct interface *i)
+{
+    if (i->listener)
+        cm_destroy(i->listener - 1);
+    i->listener = 0;
+    neighbours_disconnect(i);
+    for (unsigned k = 0; k < CONNECTIONS; k++)
+        while (i->connections[k])
+            connection_end(i->connections[k], 0);
 }
 
 struct connection *connection_of(struct interface *i, uint32_t qpn)
@@ -168,8 +182,9 @@ void connected_got(struct connection *c, uint8_t *data, size_t length)
     c->psn = after(c, length);
 }
 
-/* Send the segments of the packet in `buffer`, which is the connection's until the last of them has ended. */
-static void post(struct connection *c, unsigned buffer, const struct segment *s, unsigned count)
+/* Send the segments of the packet in `buffer`, which is the connection's until the last of them has ended. False: the
+ * connection has ended. */
+static int post(struct connection *c, unsigned buffer, const struct segment *s, unsigned count)
 {
     static struct ibv_send_wr wr[MOST_SEGMENTS];
     static struct ibv_sge sge[MOST_SEGMENTS][2];
@@ -178,7 +193,7 @@ static void post(struct connection *c, unsigned buffer, const struct segment *s,
 
     if (!count || c->queued + count > SEND_REQUESTS) {
         i->spare[i->spares++] = (uint8_t)buffer;
-        return;
+        return 1;
     }
     for (unsigned k = 0; k < count; k++) {
         size_t length = s[k].header_length + s[k].payload_length;
@@ -197,8 +212,10 @@ static void post(struct connection *c, unsigned buffer, const struct segment *s,
     }
     i->owner[buffer] = c;
     c->queued += count;
-    if (ibv_post_send(c->qp, wr, &bad))
-        fails(c);
+    if (!ibv_post_send(c->qp, wr, &bad))
+        return 1;
+    fails(c);
+    return 0;
 }
 
 /* Handle a completion of the send queue. False: it is one of the UD queue pair. */
@@ -265,15 +282,22 @@ int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, si
 static void send_waiting(struct connection *c)
 {
     struct interface *i = c->interface;
+    struct queued *q = c->waiting.first, *next;
+    int up = 1;
 
-    for (struct queued *q = c->waiting.first; q && i->spares && c->state == CONNECTION_UP; q = q->next) {
-        unsigned buffer = i->spare[--i->spares];
-        struct segment s = { buffer_at(i, buffer), NULL, q->length, 0 };
-
-        memcpy(s.header, q->packet, q->length);
-        post(c, buffer, &s, 1);
-    }
+    c->waiting.first = NULL; /* which the end of the connection would free */
     waiting_drop(&c->waiting);
+    for (; q; q = next) {
+        next = q->next;
+        if (up && i->spares) {
+            unsigned buffer = i->spare[--i->spares];
+            struct segment s = { buffer_at(i, buffer), NULL, q->length, 0 };
+
+            memcpy(s.header, q->packet, q->length);
+            up = post(c, buffer, &s, 1);
+        }
+        free(q);
+    }
 }
 
 /* Bring the queue pair to RTS, and note the path. */
@@ -299,7 +323,7 @@ static int ready(struct connection *c)
 /* A neighbour connects; `data` is the private data of its request. */
 void connection_request(struct interface *i, uint32_t id, const uint8_t *data, unsigned length)
 {
-    struct connection *c = length < PRIVATE_DATA ? NULL : calloc(1, sizeof *c);
+    struct connection *c = length < PRIVATE_DATA || !i->running ? NULL : calloc(1, sizeof *c);
     struct ibv_qp_attr attr = { 0 };
 
     if (!c) {

@@ -94,9 +94,9 @@ void group_answer(struct interface *i, struct group *g, const uint8_t *record, u
     g->mtu = record[38] & 63;
     g->rate = record[42] & 63;
     g->to.sl = record[44] >> 4;
-    if (g != i->broadcast && !i->qp)
+    if (g != i->broadcast && !i->running)
         return;
-    if (g == i->broadcast && !i->qp && interface_start(i) < 0) {
+    if (g == i->broadcast && !i->running && interface_start(i) < 0) {
         failed(g);
         return;
     }
@@ -161,6 +161,30 @@ void groups_rejoin(struct interface *i)
         g->state = GROUP_JOINING;
         g->retry_ms = now_ms() + JOIN_MS;
         sa_join(i, g);
+    }
+}
+
+/* The broadcast group is joined: join the other groups that the kernel is a member of. */
+void groups_start(struct interface *i)
+{
+    for (struct group *g = i->groups; g; g = g->next)
+        if (g->full)
+            group_of(i, g->to.gid, 1);
+}
+
+/* The port left the partition, and with it its groups, or is in another one: groups keep their IP address. */
+void groups_stop(struct interface *i)
+{
+    for (struct group *g = i->groups; g; g = g->next) {
+        if (g->attached)
+            ibv_detach_mcast(i->qp, (union ibv_gid *)g->to.gid, g->to.lid);
+        if (g->to.ah)
+            ibv_destroy_ah(g->to.ah);
+        waiting_drop(&g->waiting);
+        g->attached = 0;
+        g->to.ah = NULL;
+        g->state = GROUP_IDLE;
+        put16(g->to.gid + 4, i->pkey | 0x8000);
     }
 }
 

@@ -3,11 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_tun.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,12 +32,7 @@ static struct ibv_context *open_named(const char *name)
     return context;
 }
 
-static void carrier(const struct interface *i, int on)
-{
-    ioctl(i->tap, TUNSETCARRIER, &on);
-}
-
-/* Read LID, SM LID and GID. Returns nonzero if the port is active. */
+/* Read LID, SM LID, GID and the size of the P_Key table. Returns nonzero if the port is active. */
 static int read_port(struct interface *i)
 {
     struct ibv_port_attr port;
@@ -51,6 +43,7 @@ static int read_port(struct interface *i)
     i->sm_lid = port.sm_lid;
     i->sm_sl = port.sm_sl;
     i->group_mtu = 128u << port.active_mtu;
+    i->pkeys = port.pkey_tbl_len;
     ibv_query_gid(i->context, (uint8_t)i->portnum, 0, (union ibv_gid *)i->gid);
     return port.state == IBV_PORT_ACTIVE;
 }
@@ -59,6 +52,8 @@ static void join(struct interface *i)
 {
     uint8_t mgid[16];
 
+    if (i->broadcast)
+        i->broadcast->state = GROUP_IDLE;
     mgid_of_ip4(i, (const uint8_t *)"\xff\xff\xff\xff", mgid);
     i->broadcast = group_of(i, mgid, 1);
 }
@@ -86,11 +81,11 @@ static int allocate(struct interface *i)
     return i->mr ? 0 : -1;
 }
 
-/* Open the device and join the broadcast group; the answer to the join starts the rest. Returns 0,
- * or -1 and sets `problem`. */
+/* Open the device, create the TAP and join the broadcast group; the answer to the join starts the rest. Returns 0, or
+ * -1 and sets `problem`; `tap` is -1 if it cannot be used. */
 int interface_open(struct interface *i)
 {
-    int sends = SENDS + (i->connected ? CONNECTED_SENDS : 0), receives = RECEIVES + (i->connected ? CONNECTED_RECEIVES : 0);
+    int sends = SENDS + (i->connected ? CONNECTED_SENDS : 0), receives = RECEIVES + (i->connected ? CONNECTED_RECEIVES : 0), active;
 
     i->context = open_named(i->device);
     if (!i->context)
@@ -105,8 +100,14 @@ int interface_open(struct interface *i)
     fcntl(i->channel->fd, F_SETFL, fcntl(i->channel->fd, F_GETFL) | O_NONBLOCK);
     if (sa_open(i) < 0)
         return fails(i, "umad device");
-    carrier(i, 0);
-    if (!read_port(i)) {
+    active = read_port(i);
+    if (tap_make(i) < 0)
+        return fails(i, "TAP device");
+    if (partition_find(i) == PARTITION_NONE) {
+        snprintf(i->problem, sizeof i->problem, "no P_Key; is a subnet manager running?");
+        return -1;
+    }
+    if (!active) {
         snprintf(i->problem, sizeof i->problem, "the port is not active");
         return -1;
     }
@@ -135,8 +136,7 @@ static int queue_pair(struct interface *i)
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .pkey_index = (uint16_t)i->pkey_index, .port_num = (uint8_t)i->portnum,
                                 .qkey = i->broadcast->to.qkey };
 
-    i->qp = ibv_create_qp(i->pd, &init);
-    if (!i->qp)
+    if (!i->qp && !(i->qp = ibv_create_qp(i->pd, &init)))
         return -1;
     if (ibv_modify_qp(i->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) || post_receives(i))
         return -1;
@@ -161,7 +161,6 @@ static void join_all_nodes(struct interface *i)
 /* After the broadcast group is joined: set up queue pair, hardware address and MTU of the TAP. */
 int interface_start(struct interface *i)
 {
-    struct ifreq request = { 0 };
     uint32_t group = 128u << i->broadcast->mtu;
 
     if (queue_pair(i) < 0)
@@ -169,38 +168,71 @@ int interface_start(struct interface *i)
     i->mtu = (group < i->group_mtu ? group : i->group_mtu) - ENCAPSULATION;
     put32(i->hardware, i->qp->qp_num | (i->connected ? (uint32_t)HAS_RC << 24 : 0));
     memcpy(i->hardware + 4, i->gid, 16);
-    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", i->name);
-    request.ifr_mtu = (int)(i->connected ? CONNECTED_MTU : i->mtu);
-    if (ioctl(netns_socket, SIOCSIFMTU, &request) < 0)
+    if (tap_set_mtu(i, i->connected ? CONNECTED_MTU : i->mtu) < 0)
         return fails(i, "MTU");
     if (i->connected && connected_start(i) < 0)
         return fails(i, "connected mode");
-    i->coalesce = i->readable = 1;
+    i->running = i->coalesce = i->readable = 1;
     i->problem[0] = 0;
-    carrier(i, 1);
+    tap_carrier(i, 1);
+    neighbours_forget_paths(i);
+    groups_start(i);
     join_all_nodes(i);
     return 0;
 }
 
-/* The port has a new LID or SM: query groups and paths again. */
+/* The port left the interface's partition, or has its P_Key elsewhere: no carrier until the broadcast group is joined
+ * again. The queue pair and its number stay. */
+static void interface_stop(struct interface *i)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+    struct ibv_wc wc;
+
+    groups_stop(i);
+    if (!i->running)
+        return;
+    i->running = 0;
+    tap_carrier(i, 0);
+    if (i->connected)
+        connected_stop(i);
+    ibv_modify_qp(i->qp, &attr, IBV_QP_STATE);
+    while (ibv_poll_cq(i->recv_cq, 1, &wc) > 0)
+        if (wc.qp_num != i->qp->qp_num)
+            connected_repost(i, (unsigned)wc.wr_id);
+    while (ibv_poll_cq(i->send_cq, 1, &wc) > 0)
+        ; /* its buffer is released with the others */
+    i->freed = i->used;
+    i->done = i->posted;
+}
+
+/* The port has a new LID, SM or P_Key table: query groups and paths again. */
 static void changed(struct interface *i)
 {
     int active = read_port(i);
+    enum partition partition = partition_find(i);
 
-    carrier(i, active && i->qp);
-    if (!active)
+    if (i->tap < 0)
         return;
-    if (!i->broadcast)
+    if (partition != PARTITION_SAME)
+        interface_stop(i);
+    tap_carrier(i, active && i->running);
+    if (partition == PARTITION_NONE)
+        snprintf(i->problem, sizeof i->problem, "the port is no longer in partition 0x%04x", i->pkey & 0x7fff);
+    if (!active || partition == PARTITION_NONE)
+        return;
+    if (!i->running) {
         join(i);
-    else
+    } else {
         groups_rejoin(i);
-    neighbours_forget_paths(i);
+        neighbours_forget_paths(i);
+    }
 }
 
-/* Handle all pending asynchronous events. */
-void interface_events(struct interface *i)
+/* Handle all pending asynchronous events. Returns whether the P_Key table changed. */
+int interface_events(struct interface *i)
 {
     struct ibv_async_event event;
+    int pkeys = 0;
 
     while (!ibv_get_async_event(i->context, &event)) {
         enum ibv_event_type type = event.event_type;
@@ -217,11 +249,14 @@ void interface_events(struct interface *i)
         case IBV_EVENT_PKEY_CHANGE:
         case IBV_EVENT_SM_CHANGE:
         case IBV_EVENT_CLIENT_REREGISTER:
-            if (port == i->portnum)
+            if (port == i->portnum) {
                 changed(i);
+                pkeys |= type == IBV_EVENT_PKEY_CHANGE;
+            }
             break;
         default:
             break;
         }
     }
+    return pkeys;
 }

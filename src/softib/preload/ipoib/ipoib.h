@@ -58,7 +58,8 @@ struct destination {
     struct ibv_ah *ah;
     uint32_t qpn, qkey;
     uint16_t lid;
-    uint8_t sl, gid[16];             /* gid: only of a group; a neighbour needs no GRH */
+    uint8_t sl;
+    _Alignas(union ibv_gid) uint8_t gid[16]; /* only of a group; a neighbour needs no GRH */
 };
 
 struct neighbour {
@@ -103,12 +104,18 @@ struct group {
     struct waiting waiting;
 };
 
+/* Whether the port has the P_Key of an interface; MOVED: at another index, or with another membership. */
+enum partition { PARTITION_NONE, PARTITION_SAME, PARTITION_MOVED };
+
 struct interface {
     char name[16], device[32];
+    const struct interface *parent;  /* NULL: this is one */
     int tap, umad;
-    unsigned number, portnum, pkey_index;
+    unsigned number, portnum, pkey_index, pkeys; /* pkeys: size of the port's table */
+    uint32_t row;                    /* of the port, in the networks of the fabric */
     uint16_t pkey, lid, sm_lid;
-    uint8_t sm_sl, mac[6], gid[16], hardware[HARDWARE_ADDRESS];
+    uint8_t sm_sl, mac[6], hardware[HARDWARE_ADDRESS];
+    _Alignas(union ibv_gid) uint8_t gid[16];
     uint32_t agent, serial;
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -120,6 +127,7 @@ struct interface {
     uint32_t used, freed;            /* buffers: counters that only increase */
     uint32_t posted, done;           /* send requests: likewise */
     uint32_t mtu, psn, group_mtu;    /* mtu: current IP MTU */
+    int running;                     /* the broadcast group is joined, and the queue pair can send */
     int coalesce, readable, connected;
     uint64_t looked_ms;
     char problem[96];
@@ -139,7 +147,6 @@ struct interface {
 extern struct softib_ipoib_totals totals;
 extern int capturing;                /* clients that capture every datagram */
 extern int connected_mode;           /* of all interfaces */
-extern int netns_socket;             /* a socket of the node's network namespace, for ioctls on its interfaces */
 
 /* main.c */
 uint64_t now_ms(void);
@@ -148,7 +155,18 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* interface.c: the queue pair */
 int interface_open(struct interface *i);
 int interface_start(struct interface *i);
-void interface_events(struct interface *i);
+int interface_events(struct interface *i);
+
+/* partitions.c */
+enum partition partition_find(struct interface *i);
+uint16_t partition_without_interface(const struct interface *parent, const struct interface *all, unsigned count);
+
+/* tap.c */
+void taps_given(const char *numbers, int ip4, int ip6);
+int tap_make(struct interface *i);
+int tap_set_mtu(const struct interface *i, uint32_t mtu);
+void tap_carrier(const struct interface *i, int on);
+int tap_ioctl(const struct interface *i, unsigned long number, void *data);
 
 /* transmit.c: from the TAP to the fabric */
 int transmit(struct interface *i);
@@ -163,6 +181,7 @@ void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *sour
 
 /* connected.c: RC connections (RFC 4755) */
 int connected_start(struct interface *i);
+void connected_stop(struct interface *i);
 int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, size_t length);
 int connected_sent(struct interface *i, const struct ibv_wc *wc);
 void connected_got(struct connection *c, uint8_t *data, size_t length);
@@ -195,6 +214,7 @@ struct neighbour *neighbour_learn(struct interface *i, const uint8_t *hardware);
 void neighbour_send(struct interface *i, struct neighbour *n, const uint8_t *packet, uint32_t length);
 void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record);
 void neighbours_forget_paths(struct interface *i);
+void neighbours_disconnect(struct interface *i);
 void waiting_add(struct waiting *w, const uint8_t *packet, uint32_t length);
 void waiting_drop(struct waiting *w);
 
@@ -204,6 +224,8 @@ void group_answer(struct interface *i, struct group *g, const uint8_t *record, u
 void group_send(struct interface *i, struct group *g, const uint8_t *packet, uint32_t length);
 void group_leave(struct interface *i, const uint8_t *mgid);
 void groups_rejoin(struct interface *i);
+void groups_start(struct interface *i);
+void groups_stop(struct interface *i);
 void groups_tick(struct interface *i, uint64_t now);
 void mgid_of_ip4(const struct interface *i, const uint8_t *address, uint8_t *mgid);
 void mgid_of_ip6(const struct interface *i, const uint8_t *address, uint8_t *mgid);
@@ -252,7 +274,7 @@ struct pollfd;
 int clients_listen(int fd, int netns, int userns);
 unsigned clients_poll(struct pollfd *fds);
 void clients_serve(const struct pollfd *fds, unsigned n);
-void clients_ready(const struct interface *all, unsigned n);
+void clients_ready(const struct interface *all, const unsigned *n);
 unsigned clients_count(void);
 int netns_is_used(void);
 void client_capture(const struct interface *i, int outbound, struct softib_ipoib_datagram *head, const struct segment *data);

@@ -1,7 +1,7 @@
 /*
- * softib-ipoib LISTEN NETNS USERNS SOCKET CONNECTED NAME,DEVICE,PORT,PKEY_INDEX,PKEY,TAP,MAC …: descriptors created by
- * softib.ulp.ipoib, the mode (1: connected), and one argument per interface. It exits when no program uses the node's network any more, or
- * when the fabric is down.
+ * softib-ipoib LISTEN NETNS USERNS SOCKET4 SOCKET6 TAP,… CONNECTED DEVICE,PORT,ROW …: descriptors created by
+ * softib.ulp.ipoib, the mode (1: connected), and one argument per port. It exits when no program uses the node's network
+ * any more, or when the fabric is down.
  */
 #include "ipoib.h"
 
@@ -20,9 +20,7 @@
 #define READY_MS 15000 /* an interface without an answer of the subnet administrator by then has no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
-#define FIRST 6        /* argument */
-
-int netns_socket;
+#define FIRST 8        /* argument */
 
 static struct interface interfaces[IPOIB_INTERFACES];
 static unsigned count;
@@ -50,15 +48,50 @@ void say(const char *format, ...)
 
 static int parse(struct interface *i, const char *word)
 {
-    unsigned mac[6], pkey;
-
-    if (sscanf(word, "%15[^,],%31[^,],%u,%u,%x,%d,%x:%x:%x:%x:%x:%x", i->name, i->device, &i->portnum, &i->pkey_index, &pkey, &i->tap,
-               &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5]) != 12)
+    if (sscanf(word, "%31[^,],%u,%u", i->device, &i->portnum, &i->row) != 3)
         return -1;
-    i->pkey = (uint16_t)pkey;
-    for (unsigned k = 0; k < 6; k++)
-        i->mac[k] = (uint8_t)mac[k];
+    snprintf(i->name, sizeof i->name, "ib%u", i->number);
     return 0;
+}
+
+static struct interface *blank(void)
+{
+    struct interface *i = &interfaces[count];
+
+    memset(i, 0, sizeof *i);
+    i->number = count;
+    i->connected = connected_mode;
+    i->tap = i->umad = -1;
+    return i;
+}
+
+/* Create the interfaces of P_Keys that have none. */
+static void add_children(void)
+{
+    unsigned parents = 0;
+    uint16_t pkey;
+
+    while (parents < count && !interfaces[parents].parent)
+        parents++;
+    for (unsigned k = 0; k < parents; k++)
+        while ((pkey = partition_without_interface(&interfaces[k], interfaces, count))) {
+            struct interface *i;
+
+            if (count == IPOIB_INTERFACES) {
+                say("P_Key 0x%04x has no interface: %u is the limit", pkey, count);
+                return;
+            }
+            i = blank();
+            i->parent = &interfaces[k];
+            memcpy(i->device, i->parent->device, sizeof i->device);
+            i->portnum = i->parent->portnum;
+            i->row = i->parent->row;
+            i->pkey = pkey;
+            snprintf(i->name, sizeof i->name, "%.8s.%04x", i->parent->name, pkey | 0x8000);
+            count++;
+            if (interface_open(i) < 0)
+                say("%s: %s", i->name, i->problem);
+        }
 }
 
 static void on_term(int number)
@@ -75,7 +108,7 @@ static int all_known(uint64_t began)
     for (unsigned k = 0; k < count; k++) {
         struct interface *i = &interfaces[k];
 
-        if (i->qp || i->problem[0])
+        if (i->running || i->problem[0])
             continue;
         if (i->broadcast && i->broadcast->state != GROUP_FAILED && now_ms() - began < READY_MS) {
             known = 0;
@@ -98,7 +131,7 @@ static void drain_channel(struct interface *i)
 /* Arm the completion queues. True: completions are already pending. */
 static int arm(struct interface *i)
 {
-    if (!i->qp)
+    if (!i->running)
         return 0;
     ibv_req_notify_cq(i->recv_cq, 0);
     ibv_req_notify_cq(i->send_cq, 0);
@@ -122,8 +155,11 @@ static unsigned watch(struct pollfd *fds)
     return n;
 }
 
-static void attend(const struct pollfd *fds)
+/* Returns whether a P_Key table changed. */
+static int attend(const struct pollfd *fds)
 {
+    int pkeys = 0;
+
     for (unsigned k = 0; k < count; k++, fds += EACH) {
         struct interface *i = &interfaces[k];
 
@@ -134,8 +170,9 @@ static void attend(const struct pollfd *fds)
         if (fds[2].revents)
             sa_read(i);
         if (fds[3].revents)
-            interface_events(i);
+            pkeys |= interface_events(i);
     }
+    return pkeys;
 }
 
 static int move(void)
@@ -182,14 +219,18 @@ static void serve(void)
                 wait = 0;
         n = watch(fds);
         if (poll(fds, n, wait) > 0) {
+            int pkeys;
+
             n -= count * EACH;
-            attend(fds + n);
+            pkeys = attend(fds + n);
             if (fds[--n].revents)
                 cm_events();
             clients_serve(fds, n);
+            if (pkeys)
+                add_children();
         }
         if (!ready && (ready = all_known(began)))
-            clients_ready(interfaces, count);
+            clients_ready(interfaces, &count);
         moved = move();
         if (now_ms() - ticked >= TICK_MS) {
             ticked = now_ms();
@@ -215,26 +256,23 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     clients_listen(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
-    netns_socket = atoi(argv[4]);
-    connected_mode = atoi(argv[5]);
+    taps_given(argv[6], atoi(argv[4]), atoi(argv[5]));
+    connected_mode = atoi(argv[7]);
     if (connected_mode && cm_open_device() < 0) {
         say("connected mode needs rdma_cm: %s", strerror(errno));
         return 1;
     }
     for (int k = FIRST; k < argc; k++, count++) {
-        struct interface *i = &interfaces[count];
+        struct interface *i = blank();
 
-        i->number = count;
-        i->connected = connected_mode;
-        i->umad = -1;
         if (parse(i, argv[k]) < 0)
             return 2;
-    }
-    for (unsigned k = 0; k < count; k++)
-        if (interface_open(&interfaces[k]) < 0 && !interfaces[k].context) {
-            say("%s: %s", interfaces[k].name, interfaces[k].problem);
+        if (interface_open(i) < 0 && i->tap < 0) {
+            say("%s: %s", i->name, i->problem);
             return 1;
         }
+    }
+    add_children();
     serve();
     leave();
     return 0;

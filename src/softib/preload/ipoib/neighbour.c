@@ -180,6 +180,15 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
         }
 }
 
+/* End the connections to all neighbours. */
+void neighbours_disconnect(struct interface *i)
+{
+    for (unsigned c = 0; i->by_mac && c < TABLE; c++)
+        for (struct neighbour *n = i->by_mac[c]; n; n = n->by_mac)
+            if (n->connection)
+                connection_end(n->connection, 0);
+}
+
 /* Query all paths again; known ones are used until the answer arrives. */
 void neighbours_forget_paths(struct interface *i)
 {

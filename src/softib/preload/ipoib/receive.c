@@ -3,10 +3,7 @@
 
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
-#include <net/if.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LOOK_MS 500
@@ -44,13 +41,11 @@ void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *sour
 static int coalescing_on(struct interface *i)
 {
     struct ethtool_value value = { .cmd = ETHTOOL_GGRO };
-    struct ifreq request = { .ifr_data = (void *)&value };
     uint64_t now = now_ms();
 
     if (now - i->looked_ms >= LOOK_MS) {
         i->looked_ms = now;
-        snprintf(request.ifr_name, sizeof request.ifr_name, "%s", i->name);
-        if (ioctl(netns_socket, SIOCETHTOOL, &request) == 0)
+        if (tap_ioctl(i, SIOCETHTOOL, &value) == 0)
             i->coalesce = value.data != 0;
     }
     return i->coalesce;
@@ -138,7 +133,7 @@ int receive(struct interface *i)
     struct ibv_recv_wr wr[BATCH + 1], *bad;
     struct coalescing c = { .first = NULL };
     const struct neighbour *last = NULL;
-    int n = i->qp ? ibv_poll_cq(i->recv_cq, BATCH, wc) : 0, together, posted = 0;
+    int n = i->running ? ibv_poll_cq(i->recv_cq, BATCH, wc) : 0, together, posted = 0;
 
     if (n <= 0)
         return 0;

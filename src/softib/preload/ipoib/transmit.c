@@ -108,7 +108,7 @@ void send_copy(struct interface *i, const struct destination *to, const uint8_t 
 {
     struct segment s = { .header_length = length };
 
-    if (!i->qp || length > i->mtu + ENCAPSULATION)
+    if (!i->running || length > i->mtu + ENCAPSULATION)
         return;
     flush(i);
     reclaim(i);
@@ -211,7 +211,7 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
 /* Return whether there is a buffer for a packet of the kernel, to whichever neighbour it goes. */
 int can_send(const struct interface *i)
 {
-    return i->qp && i->used - i->freed < BUFFERS && (!i->connected || i->spares);
+    return i->running && i->used - i->freed < BUFFERS && (!i->connected || i->spares);
 }
 
 /* Send the packets that the kernel has queued for this interface, at most one batch. Returns their
@@ -220,7 +220,7 @@ int transmit(struct interface *i)
 {
     int n = 0;
 
-    if (!i->qp)
+    if (!i->running)
         return 0;
     reclaim(i);
     while (n < BATCH && can_send(i) && room(i) > MOST_SEGMENTS) {

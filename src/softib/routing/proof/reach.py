@@ -70,10 +70,14 @@ def port_map(graph: SwitchGraph) -> np.ndarray:
 
 
 def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Return every LID of every end port, ascending: ``(lid int32, end int32)``."""
+    """Return every LID of every end port, ascending: ``(lid int32, end int32)``. A port whose virtual ports have LIDs
+    has several ends: each LID arrives at the one of :func:`port_map`."""
     copies = 1 << graph.end_lmc.astype(np.int64)
     end, offset = spread(copies)
-    return (graph.end_lid[end] + offset).astype(np.int32), end.astype(np.int32)
+    place = graph.end_switch.astype(np.int64) * 256 + graph.end_port
+    at_port = np.zeros(graph.n_switches * 256, np.int32)
+    at_port[place] = np.arange(len(place))
+    return (graph.end_lid[end] + offset).astype(np.int32), at_port[place[end]]
 
 
 def links_of(graph: SwitchGraph) -> Any:

@@ -48,19 +48,27 @@ def _mark(seen, touched, c, sl):
 
 
 @inner
+def _channel(net, table, lid, s, came, sl):
+    """Return the channel that a packet takes from switch ``s``, which it entered by port ``came``; -1: none."""
+    e = net.at[s, table[s, lid]]
+    if e < 0:
+        return np.int64(-1)
+    vls = net.vls[0]
+    vl = vl_of(net, e, s, came, sl) if vls > 1 else np.int64(0)
+    return np.int64(-1) if vl < 0 else np.int64(e * vls + vl)
+
+
+@inner
 def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
     """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by port ``came``
     and channel ``held`` (-1: from a host). Returns the number of dependencies.
     """
     vls = net.vls[0]
     while True:
-        e = net.at[s, new[s, lid]]
-        if e < 0:
+        c = _channel(net, new, lid, s, came, sl)
+        if c < 0:
             return n
-        vl = vl_of(net, e, s, came, sl) if vls > 1 else np.int64(0)
-        if vl < 0:
-            return n
-        c = e * vls + vl
+        e = c // vls
         if held >= 0:
             marks.out[0, n], marks.out[1, n], marks.out[2, n] = kind, held, c
             n += 1
@@ -78,13 +86,10 @@ def old_path(lid, sl, s, came, old, new, net, marks, n):
     while True:
         if held >= 0 and old[s, lid] != new[s, lid]:
             n = new_path(MIXED, lid, sl, s, came, held, new, net, marks, n)
-        e = net.at[s, old[s, lid]]
-        if e < 0:
+        c = _channel(net, old, lid, s, came, sl)
+        if c < 0:
             return n
-        vl = vl_of(net, e, s, came, sl) if vls > 1 else np.int64(0)
-        if vl < 0:
-            return n
-        c = e * vls + vl
+        e = c // vls
         if held >= 0:
             marks.out[0, n], marks.out[1, n], marks.out[2, n] = OLD, held, c
             n += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.iba.sa import MultiPathRecord, PathRecord, SaStatus, TraceRecord, mask_of
+from softib.iba.sa import PATH_COMPONENTS, MultiPathRecord, PathRecord, SaStatus, TraceRecord, mask_of
 from softib.sm.sa.message import Answer, Request
 from softib.sm.sa.path_record import ANY, Paths
 from softib.sm.sa.subnet import Subnet
@@ -83,21 +83,8 @@ def _hops(subnet: Subnet, source: int, target: int, dlid: int) -> list[tuple[int
     return None
 
 
-SHARED = (
-    "flow_label",
-    "hop_limit",
-    "tclass",
-    "pkey",
-    "qos_class",
-    "sl",
-    "mtu_selector",
-    "mtu",
-    "rate_selector",
-    "rate",
-    "packet_life_time_selector",
-    "packet_life_time",
-)
-"""Components with the same meaning in both records."""
+SHARED = tuple(name for name in PATH_COMPONENTS if name not in ("reversible", "numb_path"))
+"""Components of MultiPathRecord that select paths as in PathRecord."""
 COUNTS = mask_of(MultiPathRecord, "sgid_count", "dgid_count")
 NUMB_PATH = mask_of(MultiPathRecord, "numb_path")
 SERVICE = mask_of(MultiPathRecord, "service_id_8msb", "service_id_56lsb")

@@ -1,4 +1,4 @@
-"""A network namespace with TAP devices: a child process creates it and passes its descriptors back;
+"""A network namespace for TAP devices: a child process creates it and passes its descriptors back;
 programs enter it before they begin.
 
 Without root the namespace belongs to a user namespace in which the user keeps the same ID and may configure the
@@ -15,85 +15,82 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
-from softib.ulp.ipoib.addresses import Interface
 
 __all__ = ["Descriptors", "entering", "make_namespace"]
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 TUN = "/dev/net/tun"
-TUNSETIFF, TUNSETOFFLOAD = 0x400454CA, 0x400454D0
-IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x2, 0x1000, 0x4000
-OFFLOADS = 1 | 2 | 4 | 8
-"""Checksums, TCP over IPv4 and IPv6, TCP with ECN (TUN_F_…)."""
-SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
-SIOCSIFHWADDR, SIOCGIFINDEX = 0x8924, 0x8933
-SIOCADDRT, RTF_UP = 0x890B, 1
+SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
 IFF_UP = 1
-ARPHRD_ETHER = 1
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 CAPABILITIES = (10, 12, 13)
 """NET_BIND_SERVICE, NET_ADMIN, NET_RAW."""
 CAP_VERSION_3 = 0x20080522
+IP6_DEFAULTS = Path("/proc/sys/net/ipv6/conf/default")
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """``net``, ``user`` (-1: the present one), a ``socket`` for ioctls, and the ``taps`` in the
-    order of the interfaces."""
+    """``net``, ``user`` (-1: the present one), sockets of it for ioctls (``six``: -1 in a kernel without IPv6),
+    and descriptors of ``/dev/net/tun`` that can become its TAPs."""
 
     net: int
     user: int
     socket: int
+    six: int
     taps: tuple[int, ...]
 
     def close(self) -> None:
         """Close them all."""
-        for fd in (self.net, self.user, self.socket, *self.taps):
+        for fd in (self.net, self.user, self.socket, self.six, *self.taps):
             if fd >= 0:
                 os.close(fd)
 
 
-def make_namespace(interfaces: Sequence[Interface]) -> Descriptors:
-    """Return a new network namespace with a TAP for each interface. Raises :class:`InputError` if the
+def make_namespace(taps: int) -> Descriptors:
+    """Return a new network namespace that can get this number of TAPs. Raises :class:`InputError` if the
     system refuses it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
-        _child(theirs, interfaces)
+        _child(theirs, taps)
     theirs.close()
     with ours:
-        message, fds, _, _ = socket.recv_fds(ours, 1024, len(interfaces) + 3)
+        message, fds, _, _ = socket.recv_fds(ours, 1024, taps + 4)
     os.waitpid(child, 0)
     if message[:1] != b"+":
         raise InputError(message.decode("utf-8", "replace") or "the network namespace could not be made")
-    net, sock, *rest = fds
-    user = rest.pop(0) if message == b"+user" else -1
-    return Descriptors(net, user, sock, tuple(rest))
+    named = dict(zip(message[1:].decode().split(), fds, strict=False))
+    return Descriptors(
+        named["net"], named.get("user", -1), named["socket"], named.get("six", -1), tuple(fds[len(named) :])
+    )
 
 
-def _child(sock: socket.socket, interfaces: Sequence[Interface]) -> None:
+def _child(sock: socket.socket, taps: int) -> None:
     """The work of the child; it does not return."""
     try:
         try:
             new_user = _unshare()
             names = ["net", *(["user"] if new_user else [])]
-            namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
+            named = {name: os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names}
             control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            named["socket"] = control.fileno()
             _up(control, "lo")
             with contextlib.suppress(OSError):
                 Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{os.getgid()} {os.getgid()}")
-            taps = [_tap(control, interface) for interface in interfaces]
-            _multicast_route(control, interfaces[0].name)
-            socket.send_fds(
-                sock,
-                [b"+user" if new_user else b"+"],
-                [namespaces[0], control.fileno(), *namespaces[1:], *taps],
-            )
+            with contextlib.suppress(OSError):  # no IPv6 in this kernel
+                (IP6_DEFAULTS / "addr_gen_mode").write_text(
+                    "1"
+                )  # the address comes from the GUID, not from the TAP's MAC
+                (IP6_DEFAULTS / "accept_dad").write_text("0")  # GUIDs are unique: it can be used at once
+                named["six"] = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).detach()
+            tuns = [_tun() for _ in range(taps)]
+            socket.send_fds(sock, [f"+{' '.join(named)}".encode()], [*named.values(), *tuns])
         except InputError as error:
             sock.send(str(error).encode())
         except OSError as error:
@@ -140,43 +137,14 @@ def _up(control: socket.socket, name: str) -> None:
     fcntl.ioctl(control, SIOCSIFFLAGS, _request(name, struct.pack("h", flags | IFF_UP)))
 
 
-def _tap(control: socket.socket, interface: Interface) -> int:
-    """Create a TAP with the name and addresses of ``interface``, and bring it up."""
-    name = interface.name
+def _tun() -> int:
+    """Return a descriptor that can become a TAP of the present network namespace."""
     try:
-        tap = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
-        fcntl.ioctl(tap, TUNSETIFF, _request(name, struct.pack("h", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR)))
-        fcntl.ioctl(tap, TUNSETOFFLOAD, OFFLOADS)
+        return os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     except OSError as error:
         reason = "no such device; make it with 'mknod /dev/net/tun c 10 200', or give the container /dev/net/tun"
         cause = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
         raise InputError(f"{TUN}: {cause}") from None
-    fcntl.ioctl(control, SIOCSIFHWADDR, _request(name, struct.pack("H6s", ARPHRD_ETHER, interface.mac)))
-    ip6 = Path("/proc/sys/net/ipv6/conf") / name
-    with contextlib.suppress(OSError):  # no IPv6 in this kernel
-        (ip6 / "addr_gen_mode").write_text("1")  # the address comes from the GUID, not from the TAP's MAC
-        (ip6 / "accept_dad").write_text("0")  # GUIDs are unique: it can be used at once
-    if interface.ip4 is not None:
-        address = struct.pack("HH4s8x", socket.AF_INET, 0, interface.ip4.ip.packed)
-        mask = struct.pack("HH4s8x", socket.AF_INET, 0, interface.ip4.netmask.packed)
-        fcntl.ioctl(control, SIOCSIFADDR, _request(name, address))
-        fcntl.ioctl(control, SIOCSIFNETMASK, _request(name, mask))
-    _up(control, name)
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as six:
-        index = struct.unpack_from("i", fcntl.ioctl(control, SIOCGIFINDEX, _request(name, b"")), 16)[0]
-        fcntl.ioctl(six, SIOCSIFADDR, struct.pack("16sIi", interface.ip6.packed, 64, index))
-    return tap
-
-
-def _multicast_route(control: socket.socket, name: str) -> None:
-    """Add a route for multicast groups over the interface ``name``, used unless a program selects
-    another (route(8)'s ``struct rtentry``)."""
-    device = ctypes.create_string_buffer(name.encode())
-    network, mask, none = (struct.pack("HH4s8x", socket.AF_INET, 0, bytes([n, 0, 0, 0])) for n in (224, 240, 0))
-    entry = struct.pack(
-        "Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0, ctypes.addressof(device), 0, 0, 0
-    )
-    fcntl.ioctl(control, SIOCADDRT, entry)
 
 
 def entering(net: int, user: int) -> Callable[[], None]:

@@ -16,15 +16,15 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from softib.errors import InputError
 from softib.foreign_text import shown
 from softib.live.c_header import CHeader
+from softib.live.control import Attached
 from softib.live.instances import Instance
 from softib.live.launch.preload import built_libraries
 from softib.preload.build import IPOIB, why_no_ipoib
-from softib.ulp.ipoib.addresses import Interface, interfaces_of, net_address
+from softib.ulp.ipoib.addresses import net_address, ports_of, row_of
 from softib.ulp.ipoib.namespace import entering, make_namespace
 
 __all__ = ["CONTROL", "Network", "join"]
@@ -73,30 +73,31 @@ def ask(sock: socket.socket, op: str) -> None:
     sock.sendall(CONTROL.layout("softib_ipoib_ask").pack(fields))
 
 
-def join(instance: Instance, attached: dict[str, Any], connected: bool = False) -> Network:
+def join(instance: Instance, attached: Attached, connected: bool = False) -> Network:
     """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``). ``connected``: in
     connected mode (RFC 4755), which the first program of the node decides. Raises :class:`InputError`, one line, on
     failure, after a cleanup."""
-    view = Path(attached["env"]["SOFTIB_VIEW"])
-    if attached["ethernet"]:
-        raise InputError(f"{attached['place']}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
+    view = attached.view
+    if attached.ethernet:
+        raise InputError(f"{attached.place}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
+    rows = [row_of(address) for address in attached.addresses]
+    if not rows:
+        raise InputError(f"{attached.place}: a switch has no queue pairs for IP; use a host with --net")
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"
     with _alone(folder / f"{view.name}.lock"):
         network = _joined(place, attached)
         if network is None:
-            interfaces = interfaces_of(view, attached["env"]["SOFTIB_ADDRESSES"].split())
-            if not interfaces:
-                raise InputError(f"{attached['place']} has no P_Key; is a subnet manager running?")
-            _start(place, interfaces, attached["env"], connected)
+            ports = [f"{device},{number},{row}" for (device, number), row in zip(ports_of(view), rows, strict=False)]
+            _start(place, ports, attached.env, connected)
             network = _joined(place, attached)
     if network is None:
-        raise InputError(f"{attached['place']}: {_last_line(place)}")
+        raise InputError(f"{attached.place}: {_last_line(place)}")
     if connected and not network.connected:
         network.close()
         raise InputError(
-            f"{attached['place']}: its network is in datagram mode; end its programs, or leave out --connected"
+            f"{attached.place}: its network is in datagram mode; end its programs, or leave out --connected"
         )
     return network
 
@@ -111,7 +112,7 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _joined(path: Path, attached: dict[str, Any]) -> Network | None:
+def _joined(path: Path, attached: Attached) -> Network | None:
     """Return the network at the socket ``path``; None if it has ended."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(ANSWER_S)
@@ -123,7 +124,7 @@ def _joined(path: Path, attached: dict[str, Any]) -> Network | None:
     return _greeted(sock, attached)
 
 
-def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
+def _greeted(sock: socket.socket, attached: Attached) -> Network | None:
     """Return the network connected to ``sock``; None if it ended before it was ready."""
     try:
         message, fds, _, _ = socket.recv_fds(sock, LONGEST, 2)
@@ -135,12 +136,12 @@ def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
     head, each = CONTROL.layout("softib_ipoib_ready"), CONTROL.layout("softib_ipoib_interface")
     ready = head.unpack(message)
     rows = [each.unpack(message[head.size + n * each.size :]) for n in range(ready.interfaces)]
-    addresses = [net_address(a) for a in attached["env"]["SOFTIB_ADDRESSES"].split()]
+    addresses = [net_address(a) for a in attached.addresses]
     problems = [f"{_text(row.name)}: {_text(row.problem)}" for row in rows if not row.mtu and b"." not in row.name]
     network = Network(sock, fds[0], fds[1] if len(fds) > 1 else -1, addresses, problems, bool(ready.connected))
     if problems and not any(row.mtu for row in rows):
         network.close()
-        raise InputError(f"{attached['place']}: no network: {problems[0]}")
+        raise InputError(f"{attached.place}: no network: {problems[0]}")
     return network
 
 
@@ -153,14 +154,12 @@ def _last_line(place: Path) -> str:
     return shown(lines[-1]) if lines else f"{IPOIB.name} ended; its log is empty"
 
 
-def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str], connected: bool) -> None:
-    """Start ``softib-ipoib`` for these interfaces; it listens at ``place``."""
+def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bool) -> None:
+    """Start ``softib-ipoib`` for these ports; it listens at ``place``."""
     if not IPOIB.is_file():
         raise InputError(why_no_ipoib())
     limit = CONTROL.constant("INTERFACES")
-    if len(interfaces) > limit:
-        interfaces = interfaces[:limit]
-    made = make_namespace(interfaces)
+    made = make_namespace(limit)
     place.unlink(missing_ok=True)
     try:
         with (
@@ -170,11 +169,11 @@ def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str], co
             listening.bind(str(place))
             os.chmod(place, 0o600)
             listening.listen(BACKLOG)
-            arguments = [_word(interface, tap) for interface, tap in zip(interfaces, made.taps, strict=True)]
-            numbers = [str(n) for n in (listening.fileno(), made.net, made.user, made.socket)]
-            fds = [fd for fd in (listening.fileno(), made.net, made.user, made.socket, *made.taps) if fd >= 0]
+            numbers = (listening.fileno(), made.net, made.user, made.socket, made.six)
+            fds = [fd for fd in (*numbers, *made.taps) if fd >= 0]
+            words = [*map(str, numbers), ",".join(map(str, made.taps)), str(int(connected)), *ports[:limit]]
             subprocess.Popen(
-                [IPOIB, *numbers, str(int(connected)), *arguments],
+                [IPOIB, *words],
                 env={**env, "PATH": os.defpath, "LD_PRELOAD": " ".join(map(str, built_libraries()))},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -185,8 +184,3 @@ def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str], co
             )
     finally:
         made.close()
-
-
-def _word(interface: Interface, tap: int) -> str:
-    i = interface
-    return f"{i.name},{i.device},{i.portnum},{i.pkey_index},{i.pkey:04x},{tap},{i.mac.hex(':')}"

@@ -24,7 +24,7 @@ __all__ = ["gate_of"]
 
 
 def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
-    """Return ``outer`` with both interfaces added."""
+    """Return ``outer`` with both interfaces added. Without a token of its own it is open to accounts only."""
     ufm, tenants = _app("softib: UFM's interface", "/ufmRest"), _app("softib: tenants", "/tenants/v1")
     tenants.router.generate_unique_id_function = lambda route: route.name  # names of a generated client's functions
     reading = Reading(served)
@@ -38,7 +38,7 @@ def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     add_report_calls(ufm, served, service)
     add_neutron_calls(ufm, service)
     add_tenant_calls(tenants, service)
-    return Gate(ufm, tenants, outer, service.accounts)
+    return Gate(ufm, tenants, outer, service.accounts, guards=getattr(outer, "token", None) is None)
 
 
 def _app(title: str, prefix: str) -> FastAPI:

@@ -2,8 +2,8 @@
 request.
 
 UFM has three prefixes that differ in how a client identifies itself: ``/ufmRest`` by name and password,
-``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. Headers that no browser adds by itself: unlike a
-cookie, a page of another site cannot use them.
+``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. A browser that was given a name and a password sends
+them with the requests of every site, so a request that another site's page sent may change nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
+PAGE = "/tenants/v1"
+"""The prefix whose credentials the page takes, too."""
 BY_NAME = ("/ufmRest", "/tenants/v1")
 """Requests that accept a name and a password."""
 TENANTS = {
@@ -51,27 +53,33 @@ CERTIFICATE = "softib_client"
 
 
 class Gate:
-    """An ASGI wrapper: requests below the prefixes go to ``ufm`` or ``tenants``, all others to
-    ``outer``."""
+    """An ASGI wrapper: requests below the prefixes go to ``ufm`` or ``tenants``, all others to ``outer``: with
+    ``guards``, those of accounts that are not a tenant's; otherwise ``outer`` decides by its token."""
 
-    def __init__(self, ufm: App, tenants: App, outer: App, accounts: Accounts):
-        self.ufm, self.tenants, self.outer, self.accounts = ufm, tenants, outer, accounts
+    def __init__(self, ufm: App, tenants: App, outer: App, accounts: Accounts, guards: bool):
+        self.ufm, self.tenants, self.outer, self.accounts, self.guards = ufm, tenants, outer, accounts, guards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         prefix = next((p for p in PREFIXES if _below(scope.get("path", ""), p)), None)
-        if scope["type"] != "http" or prefix is None:
+        if scope["type"] != "http" or (prefix is None and not self.guards):
             await self.outer(scope, receive, send)
             return
         headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
-        path = scope["path"][len(prefix) :].rstrip("/") or "/"
-        account = self._remembered(prefix, headers, scope)
+        account = self._remembered(prefix or PAGE, headers, scope)
         if account is None:
-            account = await _in_thread(self._account, prefix, headers, scope)
+            account = await _in_thread(self._account, prefix or PAGE, headers, scope)
+        if prefix is None:
+            await self._look(scope, receive, send, account)
+            return
+        path = scope["path"][len(prefix) :].rstrip("/") or "/"
         if account is None and (prefix, path) != ("/tenants/v1", "/openapi.json"):
             await _answer(
                 scope, send, 401, "missing or wrong credentials: give name and password, token or client certificate"
             )
+            return
+        if scope["method"] not in ("GET", "HEAD") and _is_of_another_site(headers):
+            await _answer(scope, send, 403, "the page of another site sent this; send it with a program")
             return
         if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
             await _answer(scope, send, 403, f"{account.name} may only read")
@@ -93,6 +101,15 @@ class Gate:
         state = {**scope.get("state", {}), "account": account, "body": body, "prefix": prefix}
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
+
+    async def _look(self, scope: Scope, receive: Receive, send: Send, account: Account | None) -> None:
+        """The page and its interface, which show the fabric of all tenants."""
+        if account is None:
+            await _answer(scope, send, 401, "missing or wrong credentials: give the name and password of an account")
+        elif account.role == "tenant":
+            await _answer(scope, send, 403, f"{account.name} is an account of a tenant; this page is for operators")
+        else:
+            await self.outer(scope, receive, send)
 
     def _remembered(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
         """Return the account of a name and password that were right before: without a thread, and
@@ -120,6 +137,14 @@ class Gate:
             pair = _pair(value)
             return None if pair is None else self.accounts.by_password(*pair)
         return None
+
+
+def _is_of_another_site(headers: dict[bytes, str]) -> bool:
+    """Return whether a browser says so (Fetch Metadata; Origin, RFC 6454 7.3). Programs send neither header."""
+    origin, host = headers.get(b"origin"), headers.get(b"host", "")
+    return headers.get(b"sec-fetch-site", "none") not in ("none", "same-origin") or (
+        origin is not None and origin.partition("://")[2] != host
+    )
 
 
 def _below(path: str, prefix: str) -> bool:

@@ -50,8 +50,8 @@ class _Object(BaseModel):
 def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
     """Enter the calls."""
 
-    def done(request: Request, body: _Object, action: str, change: Change) -> str:
-        return f"app/jobs/{make(service, request, f'{action} {body.id}', change).revision}"
+    def done(request: Request, body: _Object, action: str, change: Change, pkey: int | None = None) -> str:
+        return f"app/jobs/{make(service, request, f'{action} {body.id}', change, pkey=pkey).revision}"
 
     @app.post("/{domain}/{kind}")
     def create(request: Request, domain: str, kind: Kind, body: _Object) -> str:
@@ -65,7 +65,8 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
         if kind == "Network":
             pkey = _pkey(body)
             service.refuse_held_key(pkey)
-            return done(request, body, "Neutron network", lambda draft: _put_network(draft, pkey, body.id, tenant))
+            network: Change = lambda draft: _put_network(draft, pkey, body.id, tenant)
+            return done(request, body, "Neutron network", network, pkey)
         guid = _guid(body)
 
         def add(draft: Draft) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
@@ -28,7 +30,8 @@ __all__ = ["Membership", "RequestId", "account_of", "add_partition_calls", "make
 
 Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
-RequestId = Annotated[str | None, Header(alias="X-Request-Id", max_length=128)]
+MOST_OF_ID = 128
+RequestId = Annotated[str | None, Header(alias="X-Request-Id", max_length=MOST_OF_ID)]
 
 
 class _Pkey(BaseModel):
@@ -87,26 +90,59 @@ def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator"))
 
 
 def submit(
-    service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None
+    service: TenantService,
+    request: Request,
+    action: str,
+    change: Change,
+    request_id: str | None = None,
+    pkey: int | None = None,
+    returns: bool = False,
 ) -> Future[Done]:
-    """Make a change in the name of the request's account; for a tenant's account, within its tenant."""
+    """Make a change in the name of the request's account; for a tenant's account, within its tenant. ``pkey``: that of
+    the partition that the request names. ``returns``: of an undo."""
     account = account_of(request)
-    digest = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + request.state.body).hexdigest()
+    request_id = request_id or request.headers.get("x-request-id")
+    if request_id is not None and len(request_id) > MOST_OF_ID:
+        raise InputError(f"x-request-id: has more than {MOST_OF_ID} characters")
+    content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
+    digest = hashlib.sha256(content).hexdigest()
     # Tenants' names are printable: no other account has this text.
-    made = writer.Request(change, account.name, action, request_id, digest, f"{account.tenant}\n{account.name}")
+    owner = f"{account.tenant}\n{account.name}"
+    made = writer.Request(change, account.name, action, request_id, digest, owner, returns=returns)
     if account.role == "tenant":
-        made.change = lambda draft: _within(draft, change, account.tenant)
+        made.change = lambda draft: _within(draft, change, account.tenant, pkey)
         made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
     return service.submit(made)
 
 
-def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
+def make(
+    service: TenantService,
+    request: Request,
+    action: str,
+    change: Change,
+    request_id: str | None = None,
+    pkey: int | None = None,
+    returns: bool = False,
+) -> Done:
     """Like :func:`submit`, and wait until the change is durable."""
-    return submit(service, request, action, change, request_id).result()
+    return submit(service, request, action, change, request_id, pkey, returns).result()
 
 
-def _within(draft: Draft, change: Change, tenant: str) -> str:
-    """Make a change that only affects the tenant's partitions, and no ports of other tenants."""
+def _canonical(body: bytes) -> bytes:
+    """Return the same bytes for the same JSON: keys in order, whole numbers without a fraction."""
+    try:
+        whole = lambda text: int(number) if (number := float(text)).is_integer() else number
+        return json.dumps(json.loads(body, parse_float=whole), sort_keys=True).encode()
+    except (ValueError, RecursionError):
+        return body
+
+
+def _within(draft: Draft, change: Change, tenant: str, pkey: int | None) -> str:
+    """Make a change that only affects the tenant's partitions, and no ports of other tenants. The right to the
+    partition that the request names comes before anything that the change says of it."""
+    named = None if pkey is None else draft.partition(pkey)
+    if named is not None and named.tenant != tenant:
+        raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")
     text = change(draft)
     if draft.tenants:
         raise Refused("only operators may change tenants")
@@ -199,10 +235,17 @@ def _add_questions(app: FastAPI, service: TenantService) -> None:
 
 
 def _add_changes(app: FastAPI, service: TenantService) -> None:
-    async def made(request: Request, pkey: int, action: str, change: Change, request_id: str | None) -> dict[str, Any]:
+    async def made(
+        request: Request,
+        pkey: int,
+        action: str,
+        change: Change,
+        request_id: str | None,
+        members: Collection[int] = (),
+    ) -> dict[str, Any]:
         if pkey not in service.state.partitions:
-            await run_in_threadpool(service.refuse_held_key, pkey)
-        await asyncio.wrap_future(submit(service, request, action, change, request_id))
+            await run_in_threadpool(service.refuse_held_key, pkey, members)
+        await asyncio.wrap_future(submit(service, request, action, change, request_id, pkey))
         return {}
 
     @app.post("/resources/pkeys")
@@ -211,7 +254,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
         pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
-        return await made(request, pkey, "add GUIDs", change, request_id)
+        return await made(request, pkey, "add GUIDs", change, request_id, members)
 
     @app.put("/resources/pkeys")
     async def set_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
@@ -219,7 +262,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
         pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.set_members(draft, pkey, members, options, service.view.room)
-        return await made(request, pkey, "set GUIDs", change, request_id)
+        return await made(request, pkey, "set GUIDs", change, request_id, members)
 
     @app.post("/resources/pkeys/add")
     async def create(request: Request, body: _Add, request_id: RequestId = None) -> dict[str, Any]:
@@ -237,7 +280,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
         """Set MTU, SL and rate of a partition."""
         pkey, qos = parse_pkey(body.pkey), Qos(body.mtu_limit, body.service_level, body.rate_limit)
         change: Change = lambda draft: changes.set_qos(draft, pkey, qos)
-        await asyncio.wrap_future(submit(service, request, "set QoS", change, request_id))
+        await asyncio.wrap_future(submit(service, request, "set QoS", change, request_id, pkey))
         return {}
 
     @app.post("/resources/pkeys/hosts")
@@ -247,13 +290,13 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
         members = {g: Member(body.membership == "full", m.host) for g, m in hosts.items()}
         options = _options(request, body)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
-        return await made(request, pkey, "add hosts", change, request_id)
+        return await made(request, pkey, "add hosts", change, request_id, members)
 
 
 def _add_removals(app: FastAPI, service: TenantService) -> None:
     async def remove(request: Request, pkey: int, guids: set[int], request_id: str | None) -> dict[str, Any]:
         change: Change = lambda draft: changes.remove_members(draft, pkey, guids)
-        await asyncio.wrap_future(submit(service, request, "remove GUIDs", change, request_id))
+        await asyncio.wrap_future(submit(service, request, "remove GUIDs", change, request_id, pkey))
         return {}
 
     @app.post("/actions/remove_guids_from_pkey")
@@ -280,5 +323,5 @@ def _add_removals(app: FastAPI, service: TenantService) -> None:
         """Delete a partition."""
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.delete_partition(draft, key, service.clock())
-        await asyncio.wrap_future(submit(service, request, "delete", change, request_id))
+        await asyncio.wrap_future(submit(service, request, "delete", change, request_id, key))
         return {}

@@ -15,9 +15,9 @@ from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, NotThere, Options
-from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, pkey_text
+from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
-from softib.tenants.service import Finding, TenantService
+from softib.tenants.service import RELEASE, Finding, Resting, TenantService
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision
 from softib.web.ufm.partitions import RequestId, account_of, make, operator_of
@@ -102,12 +102,17 @@ class _RevisionRows(_Revision):
 class _Meets(BaseModel):
     a: str
     b: str
+    a_port: str
+    b_port: str
     pkey: str
+    reason: str
 
 
 class _Isolation(BaseModel):
     isolated: bool | None
+    pairs: int
     meets: list[_Meets]
+    exceptions: list[_Meets]
     silent: list[str]
 
 
@@ -215,27 +220,54 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     @app.post("/revisions/{number}/undo")
     def undo(request: Request, number: int) -> _Undone:
         """Undo a change, as far as later ones did not change the same rows."""
-        account = operator_of(request)
-        done = service.take_back(number, account.name)
+        operator_of(request)
+        done = make(service, request, f"undo revision {number}", service.undo_of(number), returns=True)
         return _Undone(revision=done.revision, detail=done.text)
 
     @app.get("/findings")
-    def findings(request: Request) -> list[Finding]:
-        """Changes of the tables by others, and memberships that cannot be written."""
+    def findings(request: Request, resolved: bool = False) -> list[Finding]:
+        """Changes of the tables by others, refused packets, and memberships that cannot be written; ``resolved``: also
+        those that are over."""
         operator_of(request, ("admin", "operator", "viewer"))
-        return service.findings()
+        return service.findings(resolved)
+
+    @app.get("/quarantine")
+    def quarantine(request: Request) -> list[Resting]:
+        """P_Keys that are not assigned now, and the ports that may hold them."""
+        operator_of(request, ("admin", "operator", "viewer"))
+        return service.resting()
+
+    @app.delete("/quarantine/{pkey}")
+    def release(request: Request, pkey: str) -> _Made:
+        """Assign a P_Key again: ports that do not answer do not hold it."""
+        operator_of(request)
+        key = parse_pkey(pkey)
+        return _Made(revision=make(service, request, RELEASE, lambda draft: changes.release(draft, key)).revision)
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> _Isolation:
-        """Read the tables of these ports and of all that share a P_Key with them, and compare which ports can
-        communicate with the partitions. ``isolated`` is null while a port is silent, or none is asked about."""
+        """Read the tables of all ports, and list those that can exchange packets with these although no partition joins
+        them. ``pairs`` counts them; ``exceptions``: paths to the subnet manager. ``isolated`` is null while a port is
+        silent, or none is asked about."""
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
-        pairs = service.isolation(guids)
-        silent = [guid_text(g) for g in guids if service.held(g) is None]
-        meets = [_Meets(a=guid_text(a), b=guid_text(b), pkey=pkey_text(k)) for a, b, k in pairs]
-        isolated = False if meets else None if silent or not guids else True
-        return _Isolation(isolated=isolated, meets=meets, silent=silent)
+        found = service.isolation(guids)
+        name_of = lambda guid: p.name if (p := service.view.ports.get(guid)) else ""
+        row = lambda m: _Meets(
+            a=guid_text(m.a),
+            b=guid_text(m.b),
+            a_port=name_of(m.a),
+            b_port=name_of(m.b),
+            pkey=pkey_text(m.pkey),
+            reason=m.reason,
+        )
+        return _Isolation(
+            isolated=False if found.pairs else None if found.silent or not guids else True,
+            pairs=found.pairs,
+            meets=list(map(row, found.meets)),
+            exceptions=list(map(row, found.exceptions)),
+            silent=list(map(guid_text, found.silent)),
+        )
 
 
 def _add_whole(app: FastAPI, service: TenantService) -> None:
@@ -260,6 +292,8 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         change: Change = lambda draft: _entered(draft, partitions, service)
         if body.dry_run:
             return _Imported(rows=service.rehearse(change), notes=notes)
+        for partition in partitions:
+            service.refuse_held_key(partition.pkey, partition.members)
         return _Imported(revision=make(service, request, "import", change).revision, notes=notes)
 
     @app.post("/backup")

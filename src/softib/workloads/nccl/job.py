@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["Placed", "figures_of", "machine_of_job", "notes_of", "part_of_job", "run_of"]
+__all__ = [
+    "Placed",
+    "assumed_machine",
+    "figures_of",
+    "machine_of_job",
+    "notes_of",
+    "part_of_job",
+    "placed_on",
+    "run_of",
+    "slower_adapters",
+]
 
 NONE = np.zeros(0)
 FASTER = 0.8
@@ -61,21 +71,31 @@ def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbp
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
         raise InputError(f"{job.pattern} has no option {given[0]}: NCCL determines the messages")  # type: ignore[attr-defined]
-    link = fastest_link(link_gbps, rows)
     machine = assumed_machine(link_gbps, rows) if job.machine is None else machine_of(job.machine)
-    adapters = nodes_of(names, rows, job.nics)
-    if job.nics is None and machine.hosts > 1:
-        adapters = _domains(adapters, machine)
-        share = adapters.shape[1] / machine.nics
-        machine = machine.but(gpus=max(1, round(machine.gpus * share)))
-    changes: dict[str, Any] = {"nics": adapters.shape[1], "nic_gbps": min(machine.nic_gbps, link or math.inf)}
+    placed = placed_on(machine, names, rows, link_gbps, job.nics)
+    changes: dict[str, Any] = {}
     for name in ("gpus", "gpudirect", "cpu", "sharp", "per_process"):
         value = getattr(job, name, None)
         if value is not None:
             changes[name] = value
     if job.gpu_nic is not None:
         changes["gpu_nic_gbps"] = job.gpu_nic
-    return Placed(machine.but(**changes), adapters, link or math.inf, job.machine is None)
+    return replace(placed, machine=placed.machine.but(**changes), assumed=job.machine is None)
+
+
+def placed_on(
+    machine: Machine, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, nics: int | None = None
+) -> Placed:
+    """Return ``machine`` with the adapters ``rows`` of the hosts, which are not faster than their links;
+    ``nics`` as in a job. Raises :class:`InputError` if they are not whole nodes."""
+    link = fastest_link(link_gbps, rows)
+    adapters = nodes_of(names, rows, nics)
+    if nics is None and machine.hosts > 1:
+        adapters = _domains(adapters, machine)
+        share = adapters.shape[1] / machine.nics
+        machine = machine.but(gpus=max(1, round(machine.gpus * share)))
+    slower = min(machine.nic_gbps, link or math.inf)
+    return Placed(machine.but(nics=adapters.shape[1], nic_gbps=slower), adapters, link or math.inf, False)
 
 
 def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
@@ -137,20 +157,32 @@ def figures_of(
     }
 
 
-def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
-    """Return a note on an algorithm and protocol that would be much faster than NCCL's choice on an
-    idle network: NCCL uses the fastest one of its tuning model, which can be wrong, so a larger size
-    can take less time than a smaller one."""
-    run = run_of(job, names, rows, link_gbps)
-    if job.algorithm or job.protocol:
+def slower_adapters(what: str, machine: Machine, link_gbps: float) -> list[str]:
+    """Return a note if the adapters of ``machine`` are slower than their links (infinite: unknown)."""
+    if math.isinf(link_gbps) or link_gbps <= machine.nic_gbps * 1.01:
         return []
+    return [
+        f"{what}: the links carry {link_gbps:g} Gb/s, the adapters of {machine.name} {machine.nic_gbps:g} Gb/s, which "
+        "limits the run; name a machine with faster adapters if yours has them"
+    ]
+
+
+def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
+    """Return notes on adapters slower than the links, and on an algorithm and protocol that would be much
+    faster than NCCL's choice on an idle network: NCCL uses the fastest one of its tuning model, which can be
+    wrong, so a larger size can take less time than a smaller one."""
+    run = run_of(job, names, rows, link_gbps)
+    slower = slower_adapters(job.pattern_name, run.machine, run.link_gbps)
+    if job.algorithm or job.protocol:
+        return slower
     law = lambda by: predicted_us(run.collective, by, run.size, run.machine, run.nodes, run.values)
     others = possible(run.collective, run.machine, run.nodes, job.nccl)
     best = min(others, key=law, default=run.by)
     share = law(best) / law(run.by)
     if share > FASTER:
-        return []
+        return slower
     return [
+        *slower,
         f"{job.pattern_name}: NCCL's tuning model chooses {run.by} for {run.size:,} bytes; on an idle network "
-        f"{best} takes {share:.2f} of that time (algorithm={best.algorithm},protocol={best.protocol})"
+        f"{best} takes {share:.2f} of that time (algorithm={best.algorithm},protocol={best.protocol})",
     ]

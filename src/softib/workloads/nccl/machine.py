@@ -34,7 +34,7 @@ class Gpu:
     src/graph/topo.h, and twice as much for each later one). ``tflops``: dense bf16 (V100: fp16) of the
     vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB) and
     ``memory_gb`` (its size; V100: of DGX-1's later version): likewise. ``pci``: vendor and device by
-    the PCI ID list."""
+    the PCI ID list. ``ll128``: whether the library uses LL128 by default."""
 
     name: str
     index: int
@@ -47,6 +47,7 @@ class Gpu:
     memory_gbytes: float
     pci: tuple[int, int]
     memory_gb: int
+    ll128: bool = True
 
     def but(self, **changes: Any) -> Gpu:
         """Return a copy with other fields."""
@@ -62,9 +63,11 @@ GPUS = {
         Gpu("H200", 2, 370.8, 24, True, 48.0, 989.0, 132, 4800.0, (0x10DE, 0x2335), 141),
         Gpu("B200", 3, 721.8, 32, True, 48.0, 2250.0, 148, 8000.0, (0x10DE, 0x2901), 180),
         Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0, 148, 8000.0, (0x10DE, 0x2941), 186),
+        Gpu("B300", 3, 721.8, 32, True, 96.0, 2250.0, 148, 8000.0, (0x10DE, 0x3182), 288),
+        Gpu("GB300", 3, 721.8, 32, True, 96.0, 2500.0, 148, 8000.0, (0x10DE, 0x31C2), 288),
         # Seven links of 64 GB/s to the other GPUs of a node (AMD's data sheet). RCCL's tables were not read: Ampere's
-        # row stands for them.
-        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0, 304, 5300.0, (0x1002, 0x74A1), 192),
+        # row stands for them. RCCL of October 2024 has LL128 by default only on gfx90a (src/graph/tuning.cc).
+        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0, 304, 5300.0, (0x1002, 0x74A1), 192, False),
     )
 }
 
@@ -123,7 +126,7 @@ class Machine:
     @property
     def ll128(self) -> bool:
         """Return whether NCCL allows LL128 between nodes: only below a common PCIe switch."""
-        return self.gpudirect == "pix"
+        return self.gpudirect == "pix" and self.gpu.ll128
 
     @property
     def root_complex(self) -> bool:
@@ -178,7 +181,9 @@ MACHINES = {
         Machine("dgx-h100", GPUS["H100"], 8, 8, 400.0),
         Machine("dgx-h200", GPUS["H200"], 8, 8, 400.0),
         Machine("dgx-b200", GPUS["B200"], 8, 8, 400.0),
+        Machine("dgx-b300", GPUS["B300"], 8, 8, 800.0),
         Machine("gb200-nvl72", GPUS["GB200"], 72, 72, 400.0, cpu="arm", hosts=18),
+        Machine("gb300-nvl72", GPUS["GB300"], 72, 72, 800.0, cpu="arm", hosts=18),
         Machine("mi300x", GPUS["MI300X"], 8, 8, 400.0, cpu="amd"),
     )
 }
@@ -187,7 +192,7 @@ BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
 """A GPU's name alone means the vendor's node."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
 """Gb/s of links up to which each machine is assumed by default: the vendor's node with adapters of
-this generation; above them dgx-b200."""
+this generation; above them dgx-b300."""
 
 
 def machine_of(name: str) -> Machine:
@@ -207,4 +212,4 @@ def machine_of_links(gbps: float) -> Machine:
     """Return the machine assumed for links of ``gbps`` (0: unknown, dgx-h100)."""
     if gbps <= 0:
         return MACHINES["dgx-h100"]
-    return MACHINES[next((name for most, name in BY_LINK if gbps <= most * 1.01), "dgx-b200")]
+    return MACHINES[next((name for most, name in BY_LINK if gbps <= most * 1.01), "dgx-b300")]

@@ -23,6 +23,7 @@ class Builder:
         self._rows = array("q")
         self._labels: list[str] = []
         self._needs = array("q")
+        self._gbps: dict[int, float] = {}
         self.place = np.zeros(0, np.int64)
         """Position of each row in the last :meth:`schedule`."""
 
@@ -30,9 +31,20 @@ class Builder:
         return len(self._labels)
 
     def message(
-        self, kind: int, rank: int, peer: int, size: int, tag: int = 0, *, processor: int = 0, label: str = ""
+        self,
+        kind: int,
+        rank: int,
+        peer: int,
+        size: int,
+        tag: int = 0,
+        *,
+        processor: int = 0,
+        label: str = "",
+        gbps: float = 0.0,
     ) -> int:
-        """Add a send or receive (:class:`Kind`); return its row."""
+        """Add a send or receive (:class:`Kind`), with the static rate ``gbps``; return its row."""
+        if gbps:
+            self._gbps[len(self._labels)] = gbps
         self._rows.extend((rank, kind, peer, size, tag, 0, processor))
         self._labels.append(label)
         return len(self._labels) - 1
@@ -59,6 +71,10 @@ class Builder:
         by = np.argsort(owner, kind="stable")
         rows = rows[order]
         named = tuple(self._labels[i] for i in order.tolist()) if any(self._labels) else ()
+        gbps = None
+        if self._gbps:
+            gbps = np.zeros(len(rows))
+            gbps[place[list(self._gbps)]] = list(self._gbps.values())
         return Schedule(
             name,
             self.ranks,
@@ -73,4 +89,5 @@ class Builder:
             place[needs[by, 1]],
             needs[by, 2].astype(bool),
             named,
+            rate_gbps=gbps,
         )

@@ -75,12 +75,30 @@ def part_of(
     qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred)
     owners, needed = _dependencies(s, receive_of, ended, row_of, sends.deferred)
     order = _order(s, row_of, qp, c.opcode, owners, needed)
+    rates = _rates(s, cost, c, message_row)
     columns = [np.empty_like(column) for column in (c.src, c.dst, c.size, qp, c.opcode, c.delay)]
     for column, old in zip(columns, (c.src, c.dst, c.size, qp, c.opcode, c.delay), strict=True):
         column[order] = old
     src, dst, size, qp, opcode, delay = columns
-    part = JobMessages(src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, name=s.name)
+    rate = None
+    if rates is not None:
+        rate = np.empty_like(rates)
+        rate[order] = rates
+    part = JobMessages(
+        src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, rate_gbps=rate, name=s.name
+    )
     return part, order[ended]
+
+
+def _rates(s: Schedule, cost: Overheads, c: _Columns, message_row: np.ndarray) -> np.ndarray | None:
+    """Return the static rate of each row (0: none); None without any."""
+    if s.rate_gbps is None and not cost.rate_gbps:
+        return None
+    rates = np.where(c.opcode == Opcode.COMPUTE, 0.0, cost.rate_gbps)
+    if s.rate_gbps is not None:
+        stated = np.flatnonzero((message_row >= 0) & (s.rate_gbps > 0))
+        rates[message_row[stated]] = s.rate_gbps[stated]
+    return rates
 
 
 @dataclass(frozen=True)

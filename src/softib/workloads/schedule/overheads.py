@@ -25,7 +25,7 @@ class Overheads:
     ``eager_limit``. It costs ``rendezvous_wait_ns`` until it is read, and ``rendezvous_ns`` of the
     receiver's processor. A message larger than ``stripe_above`` uses all rails. **Ranks of one host**:
     the sender's processor writes at ``memory_ps`` per byte; the receiver sees the message ``memory_ns``
-    later.
+    later. ``rate_gbps``: static rate of messages between hosts without one in the schedule (0: none).
     """
 
     name: str = "verbs"
@@ -47,3 +47,4 @@ class Overheads:
     fetch_ns: float = 0.0
     behind_ns: float = 0.0
     rendezvous_wait_ns: float = 0.0
+    rate_gbps: float = 0.0

@@ -45,6 +45,8 @@ class Schedule:
     adapter. ``processors``: number of processors shared by all ranks (0: each has its own); rank r uses
     processor r modulo this. ``blocking`` (bool[n], or None: no send is): sends of a program that waits
     until the buffer is free (MPI_Send, not MPI_Isend), which some libraries send differently.
+    ``rate_gbps`` (float64[n], or None): the static rate of a send's message (0: that of the library's
+    messages).
     """
 
     name: str
@@ -63,6 +65,7 @@ class Schedule:
     acknowledged: bool = False
     processors: int = 0
     blocking: np.ndarray | None = None
+    rate_gbps: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rank)

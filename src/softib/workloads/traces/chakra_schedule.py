@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from softib.workloads.traces.nsys_report import report_nodes
 from softib.workloads.traces.plain_collectives import COLLECTIVES, Expand, Operations, expand
 from softib.workloads.traces.torch_profile import of_rank
 
-__all__ = ["read_chakra", "schedule_of"]
+__all__ = ["Call", "Write", "all_ranks", "rank_traces", "read_chakra", "schedule_of"]
 
 CPU, GPU, STREAM = range(3)
 """Processors of a rank: of nodes with ``is_cpu_op``, of computing on the GPU, of communication."""
@@ -41,19 +42,26 @@ ALL = Grouping()
 def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
     """Return the schedule of the traces that ``path`` is one of. A single file is the program of each
     of ``ranks`` ranks. Raises :class:`InputError`."""
+    return schedule_of(str(path), all_ranks(path, rank_traces(path), ranks), grouping=grouping)
+
+
+def rank_traces(path: Path) -> list[list[Node]]:
+    """Return the nodes of each file of the traces that ``path`` is one of. Raises :class:`InputError`."""
     files = rank_files(path)
     if uncompressed_name(files[0]).suffix == ".sqlite":
-        traces = report_nodes(files)
-    else:
-        traces = [_nodes(file, rank) for rank, file in enumerate(files)]
+        return report_nodes(files)
+    return [_nodes(file, rank) for rank, file in enumerate(files)]
+
+
+def all_ranks(path: Path, traces: Sequence[list[Node]], ranks: int) -> Sequence[list[Node]]:
+    """Return the nodes of each rank: a single trace is the program of all ranks of its job, or of
+    ``ranks`` ranks. Raises :class:`InputError`."""
     job_ranks = traces[0][0].get("world_size")
     if len(traces) == 1 and job_ranks:
         if job_ranks > ranks:
             raise InputError(f"{path}: it is of a job of {job_ranks:,} ranks, more than {ranks:,} hosts' ranks")
-        traces = [of_rank(path, traces[0], rank, job_ranks) for rank in range(job_ranks)]
-    elif len(traces) == 1:
-        traces *= ranks
-    return schedule_of(str(path), traces, grouping=grouping)
+        return [of_rank(path, traces[0], rank, job_ranks) for rank in range(job_ranks)]
+    return list(traces) * ranks if len(traces) == 1 else traces
 
 
 def _nodes(file: Path, rank: int) -> list[Node]:
@@ -64,7 +72,7 @@ def _nodes(file: Path, rank: int) -> list[Node]:
 
 
 @dataclass
-class _Call:
+class Call:
     """The call of a collective by one rank: rows of its begin and end."""
 
     rank: int
@@ -77,12 +85,31 @@ class _Call:
 class _Group:
     """Calls of one process group, by rank."""
 
-    calls: dict[int, list[_Call]] = field(default_factory=dict)
+    calls: dict[int, list[Call]] = field(default_factory=dict)
 
 
-def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, grouping: Grouping = ALL) -> Schedule:
-    """Return the schedule of each rank's nodes, with collectives expanded by ``by`` among the
-    ranks of ``grouping``. Raises :class:`InputError` with rank and node."""
+class Write(Protocol):
+    """A library's way to write collectives as operations."""
+
+    def runs(self, collective: str) -> bool:
+        """Return whether it writes ``collective``; others are expanded."""
+
+    def write(
+        self, build: Builder, together: Sequence[Call], collective: str, size: int, root: int, tag: int, label: str
+    ) -> None:
+        """Write one collective of all ranks in ``together``: it begins after their rows ``begin``, and their
+        rows ``end`` wait for it. ``tag`` and the 2^16 behind it are for this collective."""
+
+
+def schedule_of(
+    name: str,
+    traces: Sequence[list[Node]],
+    by: Expand = expand,
+    grouping: Grouping = ALL,
+    library: Write | None = None,
+) -> Schedule:
+    """Return the schedule of each rank's nodes, with collectives among the ranks of ``grouping`` written by
+    ``library``, and others expanded by ``by``. Raises :class:`InputError` with rank and node."""
     build = Builder(len(traces))
     groups: dict[GroupKey, _Group] = {}
     controlled: dict[int, bool] = {}
@@ -99,7 +126,7 @@ def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, gr
                     f"{name}: rank {call.rank}, node {call.node.number}: it never ends: rank {rank} is in its "
                     "group, and never calls a collective of it"
                 )
-        tag = _collectives(name, build, group, tag, by)
+        tag = _collectives(name, build, group, tag, by, library)
     return build.schedule(name)
 
 
@@ -185,7 +212,7 @@ class _Rank:
         except InputError as error:
             raise self.wrong(node, str(error)) from None
         group = self.groups.setdefault(key, _Group())
-        group.calls.setdefault(self.rank, []).append(_Call(self.rank, node, begin, end))
+        group.calls.setdefault(self.rank, []).append(Call(self.rank, node, begin, end))
 
 
 def _in_a_circle(nodes: list[Node]) -> bool:
@@ -206,7 +233,7 @@ def _in_a_circle(nodes: list[Node]) -> bool:
     return len(free) < len(needs)
 
 
-def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand) -> int:
+def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand, library: Write | None) -> int:
     """Match the calls of one group, the k-th of each of its ranks (those that use its name); return
     the next free tag."""
     ranks = sorted(group.calls)
@@ -233,16 +260,20 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
             first.node.get("comm_size"),
             int(first.node.get("comm_root", 0)),
         )
-        if key_ not in operations:
-            operations[key_] = by(key_[0], len(ranks), key_[1], key_[2])
-        _write(build, together, operations[key_], tag)
+        if len(ranks) > 1 and library is not None and library.runs(key_[0]):
+            root = key_[2] % len(ranks)
+            library.write(build, together, key_[0], key_[1], root, tag, f"node {first.node.number}")
+        else:
+            if key_ not in operations:
+                operations[key_] = by(key_[0], len(ranks), key_[1], key_[2])
+            _write(build, together, operations[key_], tag)
         if len(build) > MOST_OPERATIONS:
             raise InputError(f"{name}: more than {MOST_OPERATIONS:,} operations with all collectives expanded")
         tag += STEPS
     return tag
 
 
-def _write(build: Builder, together: Sequence[_Call], ops: Operations, tag: int) -> None:
+def _write(build: Builder, together: Sequence[Call], ops: Operations, tag: int) -> None:
     """Write one collective of all ranks: every step waits for the previous step of the rank."""
     begins = np.searchsorted(ops.rank, np.arange(len(together) + 1)).tolist()
     columns = (ops.kind.tolist(), ops.peer.tolist(), ops.size.tolist(), ops.step.tolist())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError
+from softib.foreign_text import shown
 from softib.input_files import content
 from softib.workloads.traces.chakra import Node
 from softib.workloads.traces.torch_profile import COLLECTIVE, Piece, nodes_of_pieces
@@ -85,7 +86,7 @@ def _report(path: Path) -> Iterator[sqlite3.Connection]:
 
 def report_nodes(files: list[Path]) -> list[list[Node]]:
     """Return the nodes of each rank, whose reports are ``files``. Raises :class:`InputError`."""
-    known, pieces = _Communicators(), []
+    known, pieces, gpus = _Communicators(), [], []
     for number, file in enumerate(files):
         with _report(file) as held:
             _one_gpu(file, held)
@@ -94,18 +95,27 @@ def report_nodes(files: list[Path]) -> list[list[Node]]:
                 known.ranks[fields[COMMUNICATOR]] = fields[RANKS]
             computations = [p for table in (KERNELS, *OTHERS) if _has(held, table) for p in _computations(held, table)]
             pieces.append((_talks(file, held), computations))
+            gpus.append(_gpus(held))
     nodes = []
-    for file, (talks, computations) in zip(files, pieces, strict=True):
+    for file, (talks, computations), of_node in zip(files, pieces, gpus, strict=True):
         talks = [p for p in talks if p.args and known.ranks.get(p.args.get(COMMUNICATOR, 0)) != 1]
         for piece in talks:
             _group(file, piece, known, len(files))
         alone = max(known.ranks.values(), default=1) if len(files) == 1 else None
-        nodes.append(nodes_of_pieces(file, [*talks, *computations], alone))
+        nodes.append(nodes_of_pieces(file, [*talks, *computations], alone, of_node))
     return nodes
 
 
 def _has(held: sqlite3.Connection, table: str) -> bool:
     return bool(held.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
+
+
+def _gpus(held: sqlite3.Connection) -> tuple[str, int]:
+    """Return the name and number of the machine's GPUs; empty and 0 if the report has no table of them."""
+    if not _has(held, "TARGET_INFO_GPU"):
+        return "", 0
+    names = [str(name) for (name,) in held.execute("SELECT name FROM TARGET_INFO_GPU")]
+    return (shown(names[0]), len(names)) if names else ("", 0)
 
 
 def _one_gpu(path: Path, held: sqlite3.Connection) -> None:
@@ -211,7 +221,7 @@ def _group(path: Path, piece: Piece, known: _Communicators, files: int) -> None:
         group = list(range(files))
         args["Process Group Name"] = f"{communicator:#x}"
     if "Root" in args and args["Root"] < len(group):
-        args["Root Rank"] = group[args["Root"]]
+        args["Root Rank"] = args["Root"]
     if name in ("send", "recv"):
         peer = args.get("Peer rank", -1)
         if not 0 <= peer < len(group):

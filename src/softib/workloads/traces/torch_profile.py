@@ -20,7 +20,7 @@ from softib.foreign_text import shown
 from softib.workloads.traces.chakra import Node, NodeType
 from softib.workloads.traces.plain_collectives import COLLECTIVES
 
-__all__ = ["COLLECTIVE", "Piece", "collective_of", "nodes_of_pieces", "of_rank", "profile_nodes"]
+__all__ = ["COLLECTIVE", "DEVICE", "DEVICES", "Piece", "collective_of", "nodes_of_pieces", "of_rank", "profile_nodes"]
 
 NAMES = {
     "allreduce": "all-reduce",
@@ -51,6 +51,9 @@ OCTETS = {
 """Bytes of an element by ``dtype`` (c10/core/ScalarType.h)."""
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
 COLLECTIVE = "Collective name"
+DEVICE, DEVICES = "gpu_name", "gpus_of_node"
+"""Attributes of the first node of a profile of a GPU: its name, and the number of GPUs of its node (empty, 0:
+unknown)."""
 MESSAGES = {"send": (NodeType.COMM_SEND, "comm_dst", "Dst Rank"), "recv": (NodeType.COMM_RECV, "comm_src", "Src Rank")}
 
 
@@ -91,16 +94,23 @@ def profile_nodes(path: Path, held: dict[str, Any]) -> list[Node]:
         )
     about = held.get("distributedInfo")
     job_ranks = about.get("world_size") if isinstance(about, dict) else None
-    return nodes_of_pieces(path, pieces, job_ranks)
+    devices = held.get("deviceProperties")
+    known = [d for d in devices if isinstance(d, dict)] if isinstance(devices, list) else []
+    name = shown(str(known[0].get("name", ""))) if known else ""
+    return nodes_of_pieces(path, pieces, job_ranks, (name, len(known)))
 
 
-def nodes_of_pieces(path: Path, pieces: list[Piece], job_ranks: Any = None) -> list[Node]:
-    """Return the nodes of a rank's ``pieces``; ``job_ranks``: ranks of the job, if known. Raises
-    :class:`InputError`."""
+def nodes_of_pieces(
+    path: Path, pieces: list[Piece], job_ranks: Any = None, gpus: tuple[str, int] = ("", 0)
+) -> list[Node]:
+    """Return the nodes of a rank's ``pieces``; ``job_ranks``: ranks of the job, if known; ``gpus``: name and
+    number of the GPUs of its node. Raises :class:`InputError`."""
     talks = sorted((p for p in pieces if p.args is not None), key=lambda p: p.begin)
     nodes = _ordered(path, _merged([p for p in pieces if p.args is None], talks) + talks)
-    if isinstance(job_ranks, int) and job_ranks > 0 and nodes[0].attributes is not None:
-        nodes[0].attributes["world_size"] = job_ranks
+    first = nodes[0].attributes = nodes[0].attributes or {}
+    first |= {DEVICE: gpus[0], DEVICES: gpus[1]}
+    if isinstance(job_ranks, int) and job_ranks > 0:
+        first["world_size"] = job_ranks
     return nodes
 
 

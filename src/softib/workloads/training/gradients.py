@@ -7,9 +7,7 @@ each pass, forward and backward, while the previous pass runs, and a third time 
 recomputed. Stage 3 has one collective for each matrix of weights, as DeepSpeed fetches and reduces
 parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
 deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
-``stage3_param_persistence_threshold`` stay whole. That release passed lists of tensors, which torch
-copies from and to one buffer, a copy for each rank (ProcessGroupNCCL.cpp, ``allgather`` and
-``reduce_scatter``): ``gather_lists``.
+``stage3_param_persistence_threshold`` stay whole. ``gather_lists`` is that release: :class:`Lists`.
 
 A replica runs one collective after another: first for parameters shared by all replicas, then
 for its experts. With ``overlap`` the weights of stage 3 use a separate stream.
@@ -17,6 +15,8 @@ for its experts. With ``overlap`` the weights of stage 3 use a separate stream.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,13 +34,58 @@ if TYPE_CHECKING:
 __all__ = ["exchange"]
 
 
+PERSISTENT = 100_000
+"""``stage3_param_persistence_threshold`` of DeepSpeed: elements of a weight below which it stays whole in a
+step."""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Stage 3 of DeepSpeed 0.3.13 on top of its collectives; µs.
+
+    An all-gather fills a buffer with zeros, makes a view of it for each rank in Python, and passes the list of
+    these views; torch gathers into another buffer, and copies a piece of it into each view
+    (``_allgather_param``; ``allgather`` of torch's ProcessGroupNCCL.cpp). Gradients are all-reduced, because
+    ``contiguous_gradients`` is off by default: flattened, divided, summed, and copied back
+    (``buffered_reduce_fallback``, deepspeed/runtime/zero/stage3.py). After the optimizer, the vectors below the
+    threshold are gathered together, and copied piece by piece for each vector and rank
+    (``_allgather_params``)."""
+
+    gather_rank_us: float
+    """All-gather, for each rank: two views (Python's, and torch's of the other buffer) and a copy."""
+    gather_us: Callable[[float], float]
+    """All-gather of a number of bytes: zeros, and a copy."""
+    sum_us: Callable[[float], float]
+    """All-reduce of a number of bytes: three times read and written."""
+    vectors_rank_us: float
+    """After the optimizer, for each rank: three views and a copy for each vector."""
+
+    @classmethod
+    def of(cls, step: Step) -> Lists:
+        """Return the times on the processors of ``step``."""
+        on, lay = step.processor, step.layout
+        view, copy = on.values["view_submit"], on.values["copy_submit"]
+        vectors = step.model.vectors(PERSISTENT) / lay.pipeline
+        return cls(
+            2 * view + copy,
+            lambda octets: on.memory_us(3 * octets),
+            lambda octets: on.memory_us(6 * octets),
+            vectors * (3 * view + copy),
+        )
+
+
 class Exchange:
     """Collectives of one rank of a tensor group in one stage, over all replicas."""
 
     def __init__(
-        self, rows: Columns, kinds: list[tuple[Groups, float]], at: tuple[int, int], replicas: int, copy_us: float
+        self,
+        rows: Columns,
+        kinds: list[tuple[Groups, float]],
+        at: tuple[int, int],
+        replicas: int,
+        lists: Lists | None = None,
     ):
-        self.rows, self.kinds, self.at, self.copy_us = rows, kinds, at, copy_us
+        self.rows, self.kinds, self.at, self.lists = rows, kinds, at, lists
         self.none = np.full(replicas, -1)
         self.ended = {stream: self.none.copy() for stream in ("gradients", "weights")}
 
@@ -51,7 +96,12 @@ class Exchange:
         parameter, as consecutive collectives."""
         for groups, count in self.kinds:
             octets = count * element / parts / matrices
-            groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices, self.copy_us)
+            rank_us = each_us = 0.0
+            if self.lists is not None:
+                gathers = collective == Collective.ALL_GATHER
+                rank_us = self.lists.gather_rank_us if gathers else 0.0
+                each_us = (self.lists.gather_us if gathers else self.lists.sum_us)(octets)
+            groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices, rank_us, each_us)
 
 
 def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:
@@ -64,9 +114,9 @@ def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done
         for count, members, apart in ((shared, lay.data, 1), (experts, lay.data // lay.expert, lay.expert))
         if members > 1 and count >= 1
     ]
-    copy_us = step.processor.values["copy_submit"] if step.gather_lists else 0.0
+    lists = Lists.of(step) if step.gather_lists else None
     for stage in range(lay.pipeline):
-        ranks = [Exchange(rows, kinds, (stage, t), lay.data, copy_us) for t in range(lay.tensor)] if kinds else []
+        ranks = [Exchange(rows, kinds, (stage, t), lay.data, lists) for t in range(lay.tensor)] if kinds else []
         for one in ranks:
             if step.zero == 3:
                 _sharded(step, one, made[stage], done)
@@ -82,6 +132,8 @@ def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], don
     """Add the optimizer of each replica, on all weights of a rank or, with ZeRO, on its share."""
     lay, src = step.layout, step.host[stage, :, 0]
     us = optimizer_us(step.weights / (lay.data if step.zero else 1), step.gradient_octets, step.processor)
+    if step.gather_lists:
+        us += lay.data * Lists.of(step).vectors_rank_us
     at = rows.add(src, src, 1, rows.lines(lay.data), us, True)
     rows.need(at, done[stage, 0, True, lay.micro_batches - 1][1])
     for one in ranks:
@@ -93,7 +145,8 @@ def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> N
     """Sum up a bucket of gradients when it is complete, without ``overlap`` when all buckets of its
     backward pass are."""
     ready = made[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
-    collective = Collective.REDUCE_SCATTER if step.zero else Collective.ALL_REDUCE
+    scatters = step.zero and one.lists is None
+    collective = Collective.REDUCE_SCATTER if scatters else Collective.ALL_REDUCE
     matrices = max(1, round(step.model.matrices / step.layout.pipeline / step.buckets)) if step.zero == 3 else 1
     one.add(collective, step.gradient_octets, step.buckets, ready, "gradients", matrices)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from softib.workloads.training.columns import Columns
     from softib.workloads.training.step import Step
 
-__all__ = ["Group", "Groups"]
+__all__ = ["Group", "Groups", "part_of_nodes"]
 
 At = tuple[int, int]
 """A stage and a rank of its tensor groups."""
@@ -37,6 +37,19 @@ class Group:
     sharing: int
 
 
+def part_of_nodes(ranks: np.ndarray, machine: Machine, adapters: np.ndarray) -> tuple[Machine, np.ndarray]:
+    """Return the part of a node that the communicator of ``ranks`` (ascending) uses, and its adapters, of
+    ``adapters`` int64[nodes, nics]."""
+    nic = np.array([machine.nic_of(g) for g in range(machine.gpus)])
+    node, gpu = np.divmod(ranks, machine.gpus)
+    nodes, first = np.unique(node, return_index=True)
+    nics = [np.unique(part) for part in np.split(nic[gpu], first[1:])]
+    width = min(len(part) for part in nics)  # NCCL uses the smallest number of channels of any rank
+    local = -(-len(ranks) // len(nodes))
+    used = np.array([adapters[n, part[:width]] for n, part in zip(nodes, nics, strict=True)])
+    return machine.part(local, width), used
+
+
 class Groups:
     """Communicators of one kind. ``members``: the number of ranks of each; ``positions``: their
     replicas, by stage and rank of the tensor group."""
@@ -49,7 +62,7 @@ class Groups:
         adapter = lambda ranks: ranks // gpus * nics + nic[ranks % gpus]
         users = np.bincount(np.concatenate([np.unique(adapter(r)) for of in members.values() for r, _ in of]))
         self.groups = {
-            at: [self._group(r, p, nic, int(users[adapter(r)].max())) for r, p in of] for at, of in members.items()
+            at: [self._group(r, p, int(users[adapter(r)].max())) for r, p in of] for at, of in members.items()
         }
 
     @classmethod
@@ -81,14 +94,8 @@ class Groups:
             {(p, t): [(ranks[p, d, t], d) for d in every] for p in range(lay.pipeline) for t in range(lay.tensor)},
         )
 
-    def _group(self, ranks: np.ndarray, positions: np.ndarray, nic: np.ndarray, sharing: int) -> Group:
-        node, gpu = np.divmod(ranks, self.step.machine.gpus)
-        nodes, first = np.unique(node, return_index=True)
-        nics = [np.unique(part) for part in np.split(nic[gpu], first[1:])]
-        width = min(len(part) for part in nics)  # NCCL uses the smallest number of channels of any rank
-        local = -(-len(ranks) // len(nodes))
-        adapters = np.array([self.step.adapters[n, part[:width]] for n, part in zip(nodes, nics, strict=True)])
-        return Group(positions, self.step.machine.part(local, width), adapters, sharing)
+    def _group(self, ranks: np.ndarray, positions: np.ndarray, sharing: int) -> Group:
+        return Group(positions, *part_of_nodes(ranks, self.step.machine, self.step.adapters), sharing)
 
     def add(
         self,
@@ -99,16 +106,18 @@ class Groups:
         needs: np.ndarray,
         ended: np.ndarray,
         times: int = 1,
-        copy_us: float = 0.0,
+        rank_us: float = 0.0,
+        each_us: float = 0.0,
     ) -> None:
         """Add ``times`` collectives of ``octets`` bytes, one after another, on each group of ``at``;
-        each takes the host ``copy_us`` for each rank. ``needs`` int64[data]: the row that each replica
-        waits for (-1: none). ``ended`` int64[data]: the last row of each replica's previous collective
-        (-1: none); set to that of this one."""
+        each takes ``rank_us`` more for each rank, and ``each_us`` for itself. ``needs`` int64[data]: the row
+        that each replica waits for (-1: none). ``ended`` int64[data]: the last row of each replica's previous
+        collective (-1: none); set to that of this one."""
         for g, group in enumerate(self.groups[at]):
             flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), times))
             first = group.adapters[:1, 0]
-            begin = rows.add(first, first, 1, lines[:1], flows.begin_us + times * copy_us * len(group.positions), True)
+            more_us = times * (rank_us * len(group.positions) + each_us)
+            begin = rows.add(first, first, 1, lines[:1], flows.begin_us + more_us, True)
             rows.need(begin, np.unique(np.concatenate([needs[group.positions], ended[group.positions]])))
             end = begin
             if len(flows.src):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.workloads.hosts import rows_of
-from softib.workloads.nccl.job import machine_of_job
+from softib.workloads.nccl.job import fastest_link, machine_of_job, slower_adapters
 from softib.workloads.parameters import section
 from softib.workloads.training.compute import Processor, gradient_us, optimizer_us
 from softib.workloads.training.model import ELEMENT, Layout, Network, Transformer
@@ -162,14 +163,17 @@ def states_gb(step: Step) -> float:
 
 
 def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
-    """Return a note if the GPUs' memory is too small for the model, even without activations."""
+    """Return notes on adapters slower than the links, and on memory of GPUs that is too small for the model,
+    even without activations."""
     step = step_of(job, names, rows, link_gbps)
+    slower = slower_adapters(job.pattern_name, step.machine, fastest_link(link_gbps, rows) or math.inf)
     gpu, needed = step.machine.gpu, states_gb(step)
     if needed <= gpu.memory_gb:
-        return []
+        return slower
     return [
+        *slower,
         f"weights, gradients and Adam's states take {needed:,.0f} GB of each GPU, without activations; a {gpu.name} "
-        f"has {gpu.memory_gb} GB: use more tensor or pipeline, or zero=1 to 3"
+        f"has {gpu.memory_gb} GB: use more tensor or pipeline, or zero=1 to 3",
     ]
 
 

@@ -57,6 +57,12 @@ class Transformer:
         projection; two of the MLP)."""
         return 4 * self.layers
 
+    def vectors(self, most: int) -> int:
+        """Return the number of weight vectors with fewer than ``most`` elements: of each layer, weight and bias
+        of two norms and the biases of the four matrices; weight and bias of the last norm."""
+        of_layer = [*[1] * 6, 3, 4]
+        return sum(n * self.hidden < most for n in of_layer) * self.layers + 2 * (self.hidden < most)
+
     @property
     def activation_octets(self) -> int:
         """Return the bytes of one sequence between two layers."""
@@ -77,6 +83,10 @@ class Network:
     recompute: bool = False
     activation_octets: int = 0
     matrices: int = 1
+
+    def vectors(self, most: int) -> int:
+        """Return 0: the shapes of the weights are unknown."""
+        return 0
 
     def flops(self, samples: int) -> float:
         """Return the operations of both passes on ``samples``."""

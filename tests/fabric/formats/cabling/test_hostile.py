@@ -16,8 +16,9 @@ from softib.errors import InputError, SoftibError, UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import node_name_map, registry
 from softib.fabric.formats.cabling.csv import parse_cabling
+from softib.fabric.formats.cabling.encodings import decode
 from softib.fabric.formats.cabling.match import match_plan
-from softib.fabric.formats.cabling.plan import CablingPlan, decode, read_plan, write_plan
+from softib.fabric.formats.cabling.plan import CablingPlan, read_plan, write_plan
 from softib.fabric.formats.lft.dump import read_lfts, read_lids, write_lfts
 from softib.fabric.formats.lft.parse import read_hcas
 from softib.fabric.formats.topo.ibnl import parse_ibnl

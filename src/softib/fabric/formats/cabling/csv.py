@@ -22,19 +22,24 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
-from softib.fabric.formats.base import Problems
+from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.cabling.encodings import decode
 from softib.fabric.formats.cabling.headings import Layout, length_m, normal
-from softib.fabric.formats.cabling.plan import CablingPlan, decode, mark_repeats
+from softib.fabric.formats.cabling.plan import CablingPlan, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
 from softib.foreign_text import NAME, shown
 from softib.iba.node_description import ADAPTER
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS
 from softib.input_files import content, shown_name
+from softib.plural import counted, plural
 
 __all__ = ["looks_like_cabling", "parse_cabling", "parse_workbook", "sheets_of"]
 
@@ -81,7 +86,7 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
     if text[-1:] not in ("\n", "\r") and rows and len(last[1]) < len(sheet.rows[sheet.head][1]):
         # Many editors omit the last line end; if columns are missing too, the row was truncated.
         problems.add(last[0], "the file ends within this row: it may be cut off")
-    return _plan(rows, sheet, file, problems)
+    return _plan(rows, [sheet], file, problems, (file,), [])
 
 
 def sheets_of(path: str | Path) -> list[Sheet]:
@@ -99,22 +104,57 @@ def parse_workbook(data: bytes, file: str) -> CablingPlan:
         raise UnreadableFile(
             f"{file}: no sheet has the headings of a cabling list; {_found(sheets[0] if sheets else None)}"
         )
+    seen = [s for s in used if not s.hidden]
+    if not seen:
+        raise UnreadableFile(
+            f"{file}: sheet {used[0].name!r} has the headings of a cabling list, but is hidden; unhide it"
+        )
     rows: list[dict[str, Any]] = []
-    problems = Problems(file)
-    for sheet in used:
-        rows += _rows_of(sheet, file, problems)
-    return _plan(rows, used[0], file, problems)
+    problems: list[Problem] = []
+    files = tuple(f"{file}[{s.name}]" for s in seen) if len(seen) > 1 else (file,)
+    for i, (sheet, of) in enumerate(zip(seen, files, strict=True)):
+        own = Problems(of)
+        rows += _rows_of(sheet, of, own, i)
+        problems += own
+    notes = [f"sheet {s.name!r} is hidden and left out; unhide it to use it" for s in used if s.hidden]
+    return _plan(rows, seen, file, problems, files, notes)
 
 
-def _plan(rows: list[dict[str, Any]], sheet: Sheet, file: str, problems: Problems) -> CablingPlan:
-    if not rows:
+def _plan(
+    rows: list[dict[str, Any]],
+    sheets: list[Sheet],
+    file: str,
+    problems: list[Problem],
+    files: tuple[str, ...],
+    notes: list[str],
+) -> CablingPlan:
+    several = len(files) > 1
+    left_out = Counter(row["status"] for row in rows if row["status"])
+    kept = [row for row in rows if not row["status"]]
+    if not kept:
         opening = f"; line {problems[0].line}: {problems[0].reason}" if problems else ""
-        raise UnreadableFile(f"{file}: no row names two devices and two ports{opening}; {_found(sheet)}")
-    _find_names_in_two_racks(rows, problems)
-    form = "ufm-ndt" if any("start" in normal(h) for h in sheet.rows[sheet.head][1]) else "p2p"
-    plan = CablingPlan.from_rows(rows, form, file, [])
-    plan.problems = sorted([*problems, *mark_repeats(plan).values()], key=lambda p: p.line)
+        if left_out:
+            opening = f"; {_statuses(left_out)}"
+        raise UnreadableFile(f"{file}: no row names two devices and two ports{opening}; {_found(sheets[0])}")
+    _find_names_in_two_racks(kept, files, problems)
+    form = "ufm-ndt" if any("start" in normal(h) for h in sheets[0].rows[sheets[0].head][1]) else "p2p"
+    plan = CablingPlan.from_rows(kept, form, file, [])
+    plan.files, plan.file = files, np.array([row["sheet"] for row in kept], np.int16)
+    order = {name: i for i, name in enumerate(files)}
+    plan.problems = sorted([*problems, *mark_repeats(plan).values()], key=lambda p: (order.get(p.file, 0), p.line))
+    plan.notes = notes + [
+        f"{counted(s.hidden_rows, 'hidden row')}{f' of sheet {s.name!r}' if several else ''} "
+        f"{plural(s.hidden_rows, 'is', 'are')} read as part of the plan"
+        for s in sheets
+        if s.hidden_rows
+    ]
+    if left_out:
+        plan.notes.append(f"{_statuses(left_out)}: left out")
     return plan
+
+
+def _statuses(rows: Counter[str]) -> str:
+    return ", ".join(f"{counted(n, 'row')} with the status {shown(text, 30)!r}" for text, n in rows.items())
 
 
 def _found(sheet: Sheet | None) -> str:
@@ -135,7 +175,7 @@ def _found(sheet: Sheet | None) -> str:
     return f"headings: {'; '.join(pairs[:12])}"
 
 
-def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]]:
+def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> list[dict[str, Any]]:
     if sheet.layout is None:
         raise UnreadableFile(
             f"{file}: no line with the headings of a cabling list, for example "
@@ -149,8 +189,16 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
         if line.count('"') % 2:
             problems.add(number, "unclosed quote; the row is skipped")
             continue
+        if number in sheet.formulas:
+            cells_text = ", ".join(sheet.formulas[number][:4])
+            problems.add(
+                number,
+                f"{plural(len(sheet.formulas[number]), 'formula', 'formulas')} without a value in {cells_text}; open "
+                f"the workbook in a spreadsheet program and save it; the row is skipped",
+            )
+            continue
         cables, above = reader.cables(above)
-        rows += cables
+        rows += [{**cable, "sheet": index} for cable in cables]
     return rows
 
 
@@ -187,13 +235,16 @@ class _Row:
             first = first * len(others) or first
         if len(others) == 1 and len(first) > 1:
             others = others * len(first)
-        missing = self.missing(first, others)
+        missing = self.missing(first, others) or self.unreadable([*first, *others])
         if not missing and len(first) != len(others):
             missing = f"{len(first)} first and {len(others)} second ends"
+        status = self.get("status")
+        left_out = status if NOT_BUILT.search(normal(status)) else ""
         if missing:
-            self.problems.add(self.number, f"{missing}; the row is skipped")
+            if not left_out:
+                self.problems.add(self.number, f"{missing}; the row is skipped")
             return [], None
-        row_cables = [self.cable(a, b) for a, b in zip(first, others, strict=True)]
+        row_cables = [{**self.cable(a, b), "status": left_out} for a, b in zip(first, others, strict=True)]
         return row_cables, row_cables[0] if len(row_cables) == 1 and not merged else None
 
     def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
@@ -205,6 +256,18 @@ class _Row:
             if not ends or any(not e[k] for e in ends)
         ]
         return " and ".join(lacks)
+
+    def unreadable(self, ends: list[tuple[str, str]]) -> str:
+        """Return what is wrong with a name or a port, as text."""
+        for node, label in ends:
+            if "\ufffd" in node + label:
+                return f"{shown(node + ' ' + label, 60)!r} is in no encoding that softib knows: save the file as UTF-8"
+            if _DATE.match(label):
+                return (
+                    f"port {shown(label, 30)!r} is a date: the spreadsheet took a port like 1/5 for one; format the "
+                    f"column as text and enter the ports again"
+                )
+        return ""
 
     def ends(self, end: int) -> list[tuple[str, str]]:
         """Return (device, label) of each leg at one end."""
@@ -268,6 +331,23 @@ def _label(hca: str, port: str) -> str:
     return f"{hca}/{port}" if port else hca
 
 
+_MONTHS = (
+    "jan|feb|mar|m[aä]r|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|f[eé]vr|avr|juin|juil|ao[uû]t|d[eé]c|ene|abr|ago|"
+    "dic|gen|mag|giu|lug|set|ott|янв|фев|мар|апр|май|мая|июн|июл|авг|сен|окт|ноя|дек"
+)
+_DATE = re.compile(
+    rf"^(?:(?:19|20)\d\d[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:19|20)\d\d|\d{{1,2}}\.\s?\d{{1,2}}\."
+    rf"|\d{{1,2}}[-. /]+(?:{_MONTHS})[a-zа-я]*\.?(?:[- ]\d{{2,4}})?|(?:{_MONTHS})[a-zа-я]*\.?[- ]\d{{1,2}}"
+    rf"|\d{{1,2}}月\d{{1,2}}日)(?:\s+00:00(?::00)?)?$",
+    re.IGNORECASE,
+)
+"""A port that a spreadsheet program took for a date: 1/5 is 5-Jan, Jan 5, 5. Jan, 05.01., 2026-01-05."""
+NOT_BUILT = re.compile(
+    "^(?:cancel|remov|delet|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
+    "storn|entfall|entfern|geloscht|abgebaut|ruckgebaut|gestrichen|annul|supprim|retire|enleve|abandonn|eliminad|anulad|retirad|"
+    "eliminat|rimoss|cancellat|取消|已取消|删除|已删除|作废|拆除|已拆除|中止|撤去|削除|취소|삭제|철거|отмен|удал|демонтир|снят)"
+)
+"""Statuses of cables that are not, or no longer, part of the plan, as :func:`.headings.normal` writes them."""
 _WHOLE = re.compile(r"^(\d{1,5})[.,]0+$")
 """A number as a spreadsheet exports it: ``5.0``."""
 
@@ -318,18 +398,19 @@ def _speed(text: str, cable: str, number: int, problems: Problems) -> tuple[int,
     return SPEED_BY_NAME[_GENERATION_BY_GBPS[gbps]].code, 4
 
 
-def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> None:
+def _find_names_in_two_racks(rows: list[dict[str, Any]], files: tuple[str, ...], problems: list[Problem]) -> None:
     """Report device names that occur in several racks: rows are kept, but a comparison by name
     cannot distinguish the machines."""
-    racks: dict[str, dict[str, int]] = {}
+    racks: dict[str, dict[str, tuple[int, str]]] = {}
     for row in rows:
         for end in (0, 1):
             if row["rack"][end]:
-                racks.setdefault(row["node"][end], {}).setdefault(row["rack"][end], row["line"])
+                place = (row["line"], files[row["sheet"]])
+                racks.setdefault(row["node"][end], {}).setdefault(row["rack"][end], place)
     for name, where in racks.items():
         if len(where) > 1:
-            (first, line), (second, other) = list(where.items())[:2]
+            (first, (line, of)), (second, (other, file)) = list(where.items())[:2]
             rest = f" and {len(where) - 2} more racks" if len(where) > 2 else ""
-            problems.add(
-                other, f"{name} is in rack {second}, but at line {line} in {first}{rest}: one name for several devices"
-            )
+            at = f"line {line}" if of == file else f"{of}:{line}"
+            text = f"{name} is in rack {second}, but at {at} in {first}{rest}: one name for several devices"
+            problems.append(Problem(shown_name(file), other, text))

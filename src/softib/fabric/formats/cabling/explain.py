@@ -71,6 +71,12 @@ class PlanReading(Result):
         """Rows that could not be used."""
         return () if self.plan is None else tuple(self.plan.problems)
 
+    @property
+    @also(before="why")
+    def notes(self) -> tuple[str, ...]:
+        """Parts of the list that are hidden, or marked as not to be built."""
+        return () if self.plan is None else tuple(self.plan.notes)
+
     def lines(self) -> list[str]:
         """Return the text lines."""
         out = []
@@ -88,6 +94,7 @@ class PlanReading(Result):
             return [*out, self.why]
         repeats = f", {counted(self.repeats, 'row')} repeated" if self.repeats else ""
         out.append(f"{counted(self.cables, 'cable')}{repeats}, {counted(len(self.plan.problems), 'row')} with problems")
+        out += self.plan.notes
         if len(self.plan):
             out.append(f"the first: {self.plan.end_name(0, 0)} – {self.plan.end_name(0, 1)}")
         return [shown(line) for line in out]

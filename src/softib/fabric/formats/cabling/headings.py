@@ -94,10 +94,10 @@ def unit_of(parts: Iterable[str]) -> float:
     return next((_FACTOR[w] for w in map(_plain, parts) if w in _FACTOR and w not in _BY_HEADING), 1.0)
 
 
-_ORDER = ("length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
+_ORDER = ("status", "length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
 """Meaning of a heading of several words: ``cable length`` a length, ``rack unit`` a unit, ``device
 location`` a rack."""
-_SIDELESS = ("length", "speed", "cable", "purpose")
+_SIDELESS = ("status", "length", "speed", "cable", "purpose")
 _MOST = 60
 
 

@@ -219,6 +219,7 @@ class _Matching:
 
     def run(self) -> None:
         plan, from_fabric = self.plan, self.plan.node_guid != 0
+        self.index.count_adapters(zip(plan.node.ravel().tolist(), plan.label.ravel().tolist(), strict=True))
         texts = zip(plan.node.tolist(), plan.label.tolist(), strict=True)
         for row, (names, labels) in enumerate(texts):
             for end in (0, 1):

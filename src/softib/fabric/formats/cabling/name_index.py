@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from softib.errors import nearest
 from softib.fabric.model import Fabric
@@ -14,6 +14,7 @@ from softib.iba.node_description import (
     address_of,
     normal_label,
     plain_adapter,
+    plain_name,
     portnum_of_label,
     split_host,
 )
@@ -27,6 +28,8 @@ REASONS = (UNKNOWN_DEVICE, UNKNOWN_PORT, UNNAMED_ADAPTER, AMBIGUOUS)
 """Reasons for an end that is not found. *Adapter without a name*: the planned port at the other end
 leads to an adapter with its vendor's default name, most likely the planned adapter."""
 
+_COUNTED = re.compile(r"^hca(\d{1,3})$")
+_ADAPTER_NUMBER = re.compile(r"^(?:mlx[45]|[a-z]+)(?:bond)?(\d{1,6})$")
 _SWITCH = re.compile(r"^(?:MF\d+;)?(?P<name>[^:;]+?)(?::(?P<model>[^/;]+)(?P<path>/.*)?)?$")
 NEIGHBOURS = 20
 """Number of alphabetical neighbours, on each side of an unknown name, that are compared with it.
@@ -54,6 +57,7 @@ class NameIndex:
         self.fabric = fabric
         self.names = fabric.node_names()
         self.address = [address_of(name) for name in self.names]
+        self.counting: dict[tuple[int, ...], set[int]] = {}
         exact: dict[str, list[int]] = {}
         guid: dict[str, list[int]] = {}
         system: dict[str, list[int]] = {}
@@ -70,7 +74,7 @@ class NameIndex:
         folded: dict[str, dict[int, None]] = {}
         for tier in (exact, system, spoken):
             for name, nodes in tier.items():
-                folded.setdefault(name.casefold(), {}).update(dict.fromkeys(nodes))
+                folded.setdefault(plain_name(name), {}).update(dict.fromkeys(nodes))
         self.folded = {name: list(nodes) for name, nodes in folded.items()}
         self.by_card: dict[tuple[str, str], list[int]] = {}
         for node, at in enumerate(self.address):
@@ -89,7 +93,7 @@ class NameIndex:
             self.spelling = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
             self._sorted = sorted(self.spelling)
             self._reversed = sorted(x[::-1] for x in self.spelling)
-        key = name.casefold()
+        key = plain_name(name)
         front, back = bisect_left(self._sorted, key), bisect_left(self._reversed, key[::-1])
         some = self._sorted[max(0, front - NEIGHBOURS) : front + NEIGHBOURS]
         some += [x[::-1] for x in self._reversed[max(0, back - NEIGHBOURS) : back + NEIGHBOURS]]
@@ -103,12 +107,12 @@ class NameIndex:
                 if spelling in tier:
                     return tier[spelling]
         hexed = key.lower().removeprefix("s-").removeprefix("h-").removeprefix("0x").zfill(16)
-        nodes = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
+        nodes = self.tiers[1].get(hexed) or self.folded.get(plain_name(key), [])
         return nodes or self._in_chassis(key) or self._of_domain(key)
 
     def _of_domain(self, name: str) -> list[int]:
         """Return ``node-1.cluster.example`` for a fabric's ``node-1``, and the reverse."""
-        host, dot, _ = name.casefold().partition(".")
+        host, dot, _ = plain_name(name).partition(".")
         if dot and not host.isdigit():
             return self.folded.get(host, [])
         if not self._short:
@@ -116,7 +120,7 @@ class NameIndex:
                 short, dot, _ = key.partition(".")
                 if dot and short and " " not in key:
                     self._short.setdefault(short, {}).setdefault(key, nodes)
-        of = self._short.get(name.casefold(), {})
+        of = self._short.get(plain_name(name), {})
         return next(iter(of.values())) if len(of) == 1 else []
 
     def _in_chassis(self, name: str) -> list[int]:
@@ -173,13 +177,47 @@ class NameIndex:
         if parsed.hca:
             adapter = plain_adapter(parsed.hca)
             named = [n for n in nodes if self.address[n].adapter == adapter]
+            named = named or self._by_count(nodes, adapter)
             if named:
                 return named, "", ""
+            if self.counting.get(self._numbers(nodes)) and _COUNTED.match(adapter):
+                why = f"the plan numbers adapters; {parsed.hca} may be any of {self._list(nodes)}: enter their names"
+                return nodes, UNKNOWN_PORT, why
             if len(nodes) > 1 or self.address[nodes[0]].adapter:
                 return nodes, UNKNOWN_PORT, f"it has no adapter {parsed.hca}; its nodes are {self._list(nodes)}"
         if parsed.card:
             return self._chips(nodes, parsed)
         return nodes, "", ""
+
+    def count_adapters(self, ends: Iterable[tuple[str, str]]) -> None:
+        """Learn from all (device, label) ends of a plan how it counts adapters (``HCA-0``, ``HCA-1``) of
+        hosts that call them otherwise (``mlx5_0``)."""
+        for device, label in ends:
+            match = _COUNTED.match(plain_adapter(portnum_of_label(label).hca))
+            if match:
+                self.counting.setdefault(self._numbers(self.nodes(device)), set()).add(int(match[1]))
+
+    def _numbers(self, nodes: list[int]) -> tuple[int, ...]:
+        """Return the numbers in the names of a host's adapters, in order."""
+        found = [_ADAPTER_NUMBER.match(self.address[n].adapter) for n in nodes]
+        return tuple(sorted(int(m[1]) for m in found if m))
+
+    def _by_count(self, nodes: list[int], adapter: str) -> list[int]:
+        """Return the adapter that a plan means by ``hca2``, where the numbers in the whole plan say
+        whether it is the one named ``mlx5_2``, or the third or second one of the host."""
+        match = _COUNTED.match(adapter)
+        numbers = self._numbers(nodes)
+        used = self.counting.get(numbers, set())
+        if not match or not used or len(numbers) != len(nodes) or len(set(numbers)) != len(numbers):
+            return []
+        by_number = sorted(nodes, key=lambda n: self._numbers([n]))
+        count = int(match[1])
+        if used <= set(numbers) and (0 in used or 0 not in numbers):
+            return [by_number[numbers.index(count)]]
+        first = min(used)
+        if first in (0, 1) and (first == 0 or max(used) == len(numbers)) and max(used) - first < len(numbers):
+            return [by_number[count - first]]
+        return []
 
     def _chips(self, nodes: list[int], parsed: PortLabel) -> tuple[list[int], str, str]:
         """Return the chip of a director for a label with a card."""

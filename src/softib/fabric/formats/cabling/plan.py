@@ -22,20 +22,16 @@ import numpy as np
 from softib.errors import UnknownFormat
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
+from softib.fabric.formats.cabling.encodings import decode
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
-from softib.iba.node_description import normal_label, portnum_of_label
+from softib.iba.node_description import normal_label, plain_name, portnum_of_label
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
 from softib.input_files import content, head, shown_name
 from softib.whole_files import write_text
 
-__all__ = ["CablingPlan", "decode", "join_plans", "mark_repeats", "read_plan", "write_plan"]
-
-
-ENCODINGS = ("cp1252", "gb18030", "cp932", "cp949", "cp1251")
-"""Encodings of CSV files saved by Excel in western Europe, China, Japan, Korea and Russia."""
-HEAD_CHARACTERS = 1 << 14
+__all__ = ["CablingPlan", "join_plans", "mark_repeats", "read_plan", "write_plan"]
 
 
 @dataclass
@@ -68,6 +64,8 @@ class CablingPlan:
     file: np.ndarray  # int16[n]
     files: tuple[str, ...]
     problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Parts of the file that are hidden or not to be built, and whether they are read."""
 
     def __len__(self) -> int:
         return len(self.line)
@@ -170,7 +168,7 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     texts = zip(plan.node.tolist(), plan.rack.tolist(), plan.label.tolist(), plan.node_guid.tolist(), strict=True)
     for row, texts_of_row in enumerate(texts):
         ends = [
-            (f"{guid:#x}" if guid else node.casefold(), rack.casefold(), normal_label(label))
+            (f"{guid:#x}" if guid else plain_name(node), rack.casefold(), normal_label(label))
             for node, rack, label, guid in zip(*texts_of_row, strict=True)
         ]
         if ends[0] == ends[1]:
@@ -209,25 +207,11 @@ def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
         path=", ".join(dict.fromkeys(p.path for p in plans)),
         files=tuple(x for p in plans for x in p.files),
         problems=[q for p in plans for q in p.problems],
+        notes=[f"{p.path}: {note}" for p in plans for note in p.notes],
         **columns,
     )
     joined.problems += [problem for row, problem in mark_repeats(joined).items() if not conflict_before[row]]
     return joined
-
-
-def decode(data: bytes) -> str:
-    """Decode a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks,
-    UTF-8, else the first of Excel's encodings (:data:`ENCODINGS`) in which the headings are known.
-    """
-    from softib.fabric.formats.cabling.sheet import sheets_of_text
-
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    text = data.decode("utf-8-sig", "replace")
-    if "\ufffd" not in text[:HEAD_CHARACTERS]:
-        return text
-    other = (data.decode(encoding, "replace") for encoding in ENCODINGS)
-    return next((t for t in other if sheets_of_text(t[:HEAD_CHARACTERS]).layout is not None), text)
 
 
 MIN_CELLS = 4

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -35,6 +37,11 @@ class Sheet:
     """Field of a column → number of cells filled from above."""
     merged: int = 0
     """Cells of a workbook that were filled from a merged cell."""
+    hidden: bool = False
+    hidden_rows: int = 0
+    """Rows below the headings that the workbook hides."""
+    formulas: dict[int, list[str]] = field(default_factory=dict)
+    """Line → cells with a formula whose value the workbook does not have."""
 
     def body(self) -> list[tuple[int, list[str], str]]:
         """Return the rows below the headings, with merged cells filled down, without empty rows,
@@ -67,9 +74,17 @@ def split_line(line: str, delimiter: str) -> list[str]:
     """Split one line into cells. Working line by line, one stray quote cannot swallow the rest of
     the file."""
     try:
-        return [f.strip().replace("\0", "") for f in next(csv.reader([line], delimiter=delimiter), [])]
+        return [clean(f) for f in next(csv.reader([line], delimiter=delimiter), [])]
     except (csv.Error, StopIteration):
-        return [f.strip().strip('"').replace("\0", "") for f in line.split(delimiter)]
+        return [clean(f).strip('"') for f in line.split(delimiter)]
+
+
+def clean(cell: str) -> str:
+    """Return a cell without characters that have no shape (zero-width spaces, byte-order marks, soft
+    hyphens), with every kind of blank as a space."""
+    if not cell.isascii():
+        cell = "".join(" " if unicodedata.category(c) == "Zs" else c for c in cell if unicodedata.category(c) != "Cf")
+    return cell.strip().replace("\0", "")
 
 
 def sheets_of_text(text: str) -> Sheet:
@@ -153,21 +168,37 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
         raise MissingLibrary(
             f"{name}: an Excel workbook; install softib[xlsx] to read it, or save the sheet as CSV"
         ) from None
-    _check_archive(data, name)
+    has_formulas = _check_archive(data, name)
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), data_only=True)
-        return [_sheet(sheet) for sheet in book.worksheets if sheet.max_row * sheet.max_column <= MOST_CELLS]
+        sheets = [_sheet(sheet) for sheet in book.worksheets if sheet.max_row * sheet.max_column <= MOST_CELLS]
+        if has_formulas:
+            _find_formulas(sheets, openpyxl.load_workbook(io.BytesIO(data)))
+        return sheets
     except Exception as error:  # openpyxl raises what its XML and ZIP libraries do
         raise UnreadableFile(
             f"{name}: cannot read this workbook ({type(error).__name__}); save the sheet as CSV"
         ) from None
 
 
-def _check_archive(data: bytes, name: str) -> None:
-    """Raise :class:`UnreadableFile` if it is not an archive, or unpacks to more than
-    :data:`MOST_UNPACKED`."""
+def _find_formulas(sheets: list[Sheet], book: Any) -> None:
+    """Enter the formulas without a value: programs that write workbooks leave the values to the
+    spreadsheet program."""
+    for sheet in (s for s in sheets if s.layout is not None):
+        used = set(sheet.layout.column.values()) if sheet.layout is not None else set()
+        values = {n: cells for n, cells, _ in sheet.rows}
+        for row in book[sheet.name].iter_rows():
+            for cell in row:
+                if cell.data_type == "f" and cell.column - 1 in used and not values[cell.row][cell.column - 1]:
+                    sheet.formulas.setdefault(cell.row, []).append(cell.coordinate)
+
+
+def _check_archive(data: bytes, name: str) -> bool:
+    """Return whether a part has formulas. Raise :class:`UnreadableFile` if it is not an archive, or
+    unpacks to more than :data:`MOST_UNPACKED`."""
     import zipfile
 
+    formulas = False
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = 0
@@ -175,6 +206,7 @@ def _check_archive(data: bytes, name: str) -> None:
                 with archive.open(part) as opened:  # the directory may lie about sizes
                     while chunk := opened.read(1 << 20):
                         size += len(chunk)
+                        formulas |= b"<f>" in chunk or b"<f " in chunk
                         if size > MOST_UNPACKED:
                             raise UnreadableFile(
                                 f"{name}: a workbook of more than {MOST_UNPACKED >> 20} MiB; save the sheet as CSV"
@@ -193,15 +225,19 @@ def _check_archive(data: bytes, name: str) -> None:
         if isinstance(error, UnreadableFile):
             raise
         raise UnreadableFile(f"{name}: a damaged workbook; save the sheet as CSV") from None
+    return formulas
 
 
 def _sheet(sheet: Any) -> Sheet:
     rows = [[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
     plain = Sheet(str(sheet.title), [(i, cells, "") for i, cells in enumerate(rows, 1)])
+    plain.hidden = sheet.sheet_state != "visible"
     headings = find_headings(plain.rows)
     if headings is None:
         return plain
     plain.layout, plain.head = headings
+    head = plain.rows[plain.head][0]
+    plain.hidden_rows = sum(n > head and part.hidden and any(rows[n - 1]) for n, part in _dimensions(sheet, len(rows)))
     ports = {at for name, at in plain.layout.column.items() if name[:-1] in ("port", "hca")}
     for part in sheet.merged_cells.ranges:
         at = part.min_col - 1
@@ -212,10 +248,16 @@ def _sheet(sheet: Any) -> Sheet:
     return plain
 
 
+def _dimensions(sheet: Any, rows: int) -> list[tuple[int, Any]]:
+    return [(n, part) for n, part in sheet.row_dimensions.items() if 1 <= n <= rows]
+
+
 def _text(value: Any) -> str:
-    """Return a cell as the spreadsheet shows it: 5, not 5.0."""
+    """Return a cell as the spreadsheet shows it: 5, not 5.0; a date without its time."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value).strip().replace("\0", "")
+    if isinstance(value, datetime):
+        return str(value.date())
+    return clean(str(value))

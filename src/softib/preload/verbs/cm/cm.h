@@ -17,7 +17,8 @@
 enum cm_event {
     CM_ADDR_RESOLVED, CM_ADDR_ERROR, CM_ROUTE_RESOLVED, CM_ROUTE_ERROR, CM_CONNECT_REQUEST, CM_CONNECT_RESPONSE,
     CM_CONNECT_ERROR, CM_UNREACHABLE, CM_REJECTED, CM_ESTABLISHED, CM_DISCONNECTED, CM_DEVICE_REMOVAL,
-    CM_MULTICAST_JOIN, CM_MULTICAST_ERROR, CM_ADDR_CHANGE, CM_TIMEWAIT_EXIT
+    CM_MULTICAST_JOIN, CM_MULTICAST_ERROR, CM_ADDR_CHANGE, CM_TIMEWAIT_EXIT, CM_ADDRINFO_RESOLVED, CM_ADDRINFO_ERROR,
+    CM_USER, CM_INTERNAL
 };
 
 enum { CM_QPT_RC = 2, CM_QPT_UC = 3, CM_QPT_UD = 4, CM_QPT_XRC_SEND = 9, CM_QPT_XRC_RECV = 10 };
@@ -95,6 +96,13 @@ void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op);
 /* cm_ask, which also creates the id in the daemon. */
 int cm_ask_about(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer);
 
+/* Linux' rdma_ucm_write_cm_event, which older headers lack. */
+enum { CM_WRITE_EVENT = RDMA_USER_CM_CMD_JOIN_MCAST + 2 };
+struct cm_written_event {
+    uint32_t id, reserved, event, status;
+    uint8_t argument[8]; /* of the two events that a program may write */
+};
+
 /* Arguments of a command handler: its channel, the command (zero-padded), and the room for the
  * answer. */
 struct cm_call {
@@ -125,6 +133,7 @@ int cm_join(struct cm_call *call);
 int cm_leave(struct cm_call *call);
 int cm_set_option(struct cm_call *call);
 int cm_migrate(struct cm_call *call);
+int cm_write_event(struct cm_call *call);
 
 /* path.c: PathRecord (IBA 15.2.5.16) as the SA sends it. */
 struct cm_path {

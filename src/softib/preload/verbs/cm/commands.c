@@ -102,6 +102,7 @@ static const struct {
     COMMAND(BIND, rdma_ucm_bind, cm_bind),
     COMMAND(RESOLVE_ADDR, rdma_ucm_resolve_addr, cm_resolve_addr),
     COMMAND(JOIN_MCAST, rdma_ucm_join_mcast, cm_join),
+    [CM_WRITE_EVENT] = { sizeof(struct cm_written_event), sizeof(struct cm_written_event), cm_write_event },
 };
 
 static int run(struct cm_channel *channel, int fd, const void *buffer, size_t count)

@@ -74,6 +74,25 @@ static bool is_multicast(const struct softib_cm_reply *e)
     return e->event == CM_MULTICAST_JOIN || e->event == CM_MULTICAST_ERROR;
 }
 
+/* A program queues an event on its own id: librdmacm's rdma_write_cm_event and rdma_resolve_addrinfo. */
+int cm_write_event(struct cm_call *call)
+{
+    const struct cm_written_event *c = call->command;
+    struct cm_id *id = cm_find(call->channel, c->id);
+    struct softib_cm_ask question;
+
+    if (c->event != CM_USER && c->event != CM_INTERNAL)
+        return -EINVAL;
+    if (!id)
+        return -ENOENT;
+    cm_fill(id, &question, SOFTIB_CM_WRITE_EVENT);
+    question.other = c->event;
+    question.timeout_ms = c->status;
+    question.private_length = sizeof c->argument;
+    memcpy(question.private_data, c->argument, sizeof c->argument);
+    return cm_ask_about(id, &question, NULL);
+}
+
 /* Convert one event for the program. 0; -ENOENT: its id no longer exists; -errno. */
 static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
 {
@@ -101,7 +120,9 @@ static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
         learn(child, e);
     } else
         learn(id, e);
-    if (id->qp_type == CM_QPT_UD || is_multicast(e))
+    if (e->event == CM_USER || e->event == CM_INTERNAL)
+        memcpy(&answer.param, e->private_data, e->private_length);
+    else if (id->qp_type == CM_QPT_UD || is_multicast(e))
         fill_ud(e, &answer.param.ud);
     else
         fill_conn(e, &answer.param.conn);

@@ -44,6 +44,7 @@
 #define SOFTIB_CM_MIGRATE 14
 #define SOFTIB_CM_POST 15
 #define SOFTIB_CM_SET_PATH 16
+#define SOFTIB_CM_WRITE_EVENT 17
 
 /* Flags of an id. AF_GIVEN: the program set AF_ONLY, or cleared it. */
 #define SOFTIB_CM_REUSE 1
@@ -63,8 +64,8 @@ struct softib_cm_ask {
     uint32_t answer;
     uint32_t number;
     uint32_t channel;
-    uint32_t other;         /* LISTEN: backlog; REJECT: reason; NOTIFY: event; JOIN: number of the id; MIGRATE: channel */
-    uint32_t timeout_ms;
+    uint32_t other;         /* LISTEN: backlog; REJECT: reason; NOTIFY, WRITE_EVENT: event; JOIN: number of the id; MIGRATE: channel */
+    uint32_t timeout_ms;    /* WRITE_EVENT: status; its argument is the private data */
     uint32_t qpn;
     uint32_t qkey;
     uint32_t psn;

@@ -1,0 +1,217 @@
+"""Collectives of an acceptance: benchmarks of OSU or nccl-tests on the accepted hosts, compared with predictions."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softib.errors import InputError, SoftibError
+from softib.plural import counted
+from softib.result import Result
+
+if TYPE_CHECKING:
+    from softib.api.acceptance.result import AcceptanceSource
+    from softib.api.simulation.against import Against
+    from softib.diags.finding import Finding
+    from softib.workloads.benchmark_logs.log import BenchmarkLog
+
+__all__ = ["CollectiveRow", "CollectiveRun", "check_commands", "collective_findings", "run_collectives"]
+
+LEAST_LOCAL_US = 10_000.0
+"""Predicted time from which sizes are judged on a running fabric, whose ranks share this machine's
+processors: several turns of its scheduler, which take the time of shorter collectives."""
+UNKNOWN = 2.0
+"""Measured over predicted time from which a size is slow if the library was never measured (chosen by
+softib)."""
+
+
+@dataclass(frozen=True)
+class CollectiveRow(Result):
+    """One size."""
+
+    bytes: int
+    measured: float
+    predicted: float | None
+    """Null: no fabric, no prediction."""
+    low: float | None
+    """With ``high`` the range of the prediction; null: none is known."""
+    high: float | None
+    judged: bool
+    """False: no prediction, or too short for programs that share this machine's processors."""
+    slow: bool
+    """Worse than its range; without a range, half as fast as predicted or slower."""
+
+
+@dataclass(frozen=True)
+class CollectiveRun(Result):
+    """One benchmark."""
+
+    command: str
+    collective: str
+    """``mpi-allreduce``; empty: its output has no table."""
+    program: str
+    """``OSU`` or ``nccl-tests``."""
+    unit: str
+    """Unit of measured and predicted: us or MB/s."""
+    hosts: int
+    ranks_per_host: int
+    seconds: float
+    rows: list[CollectiveRow]
+    why: str
+    """Why there is no measurement or prediction; empty: there is."""
+
+    @property
+    def slow(self) -> list[CollectiveRow]:
+        """The slow sizes."""
+        return [row for row in self.rows if row.slow]
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return f"{self.command}: {self.why}"
+        low, high = self.rows[0].bytes, self.rows[-1].bytes
+        verdict = self.why or f"{len(self.slow)} of {counted(sum(r.judged for r in self.rows), 'judged size')} slow"
+        return f"{self.collective} on {counted(self.hosts, 'host')}, {low:,} to {high:,} bytes: {verdict}"
+
+
+def check_commands(commands: Sequence[str], ranks_per_host: int) -> list[list[str]]:
+    """Return the words of each command. Raises :class:`InputError`."""
+    if isinstance(commands, str):
+        raise InputError("collectives are a list of command lines, for example ['mpirun -np 8 osu_allreduce']")
+    if ranks_per_host < 1:
+        raise InputError(f"ranks_per_host={ranks_per_host}: use 1 or more")
+    split = []
+    for command in commands:
+        try:
+            split.append(shlex.split(command))
+        except ValueError as error:
+            raise InputError(f"collective {command!r}: {error}") from None
+        if not split[-1]:
+            raise InputError("collective: an empty command; use for example 'mpirun -np 8 osu_allreduce'")
+    return split
+
+
+def run_collectives(
+    place: AcceptanceSource, commands: Sequence[str], ranks_per_host: int, machine: str | os.PathLike[str] = ""
+) -> list[CollectiveRun]:
+    """Run each command and compare what it measures on the hosts of ``place`` with the prediction."""
+    from softib.live.acceptance.collective_runs import run_benchmark
+
+    runs = []
+    for command, arguments in zip(commands, check_commands(commands, ranks_per_host), strict=True):
+        output, failed, seconds = run_benchmark(arguments)
+        runs.append(_judged(place, command, output, failed, seconds, ranks_per_host, machine))
+    return runs
+
+
+def _judged(
+    place: AcceptanceSource,
+    command: str,
+    output: str,
+    failed: str,
+    seconds: float,
+    ranks_per_host: int,
+    machine: str | os.PathLike[str],
+) -> CollectiveRun:
+    from softib.workloads.benchmark_logs.log import read_log
+
+    hosts = len(set(place.ends.host))
+    run = lambda log, rows, why: CollectiveRun(
+        command,
+        "" if log is None else log.pattern,
+        "" if log is None else log.program,
+        "" if log is None else log.unit,
+        hosts,
+        ranks_per_host,
+        round(seconds, 1),
+        rows,
+        why,
+    )
+    if failed:
+        return run(None, [], failed)
+    with tempfile.TemporaryDirectory(prefix="softib-collective-") as folder:
+        path = Path(folder) / _file_name(command)
+        path.write_text(output)
+        message = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
+        try:
+            log = read_log(path)
+        except SoftibError as error:
+            return run(None, [], message(error))
+        plain = [CollectiveRow(size, value, None, None, None, False, False) for size, value in log.rows]
+        if place.result is None:
+            return run(log, plain, "not predicted: a list of hosts has no cables")
+        try:
+            return run(log, _rows(place, log, _predicted(place, log, path, ranks_per_host, machine)), "")
+        except SoftibError as error:
+            return run(log, plain, f"not predicted: {message(error)}")
+
+
+def _file_name(command: str) -> str:
+    """Return a name with that of the benchmark: logs of nccl-tests need not state their program."""
+    known = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
+    return f"{known[0] if known else 'collective'}.log"
+
+
+def _predicted(
+    place: AcceptanceSource, log: BenchmarkLog, path: Path, ranks_per_host: int, machine: str | os.PathLike[str]
+) -> Against:
+    """Return the comparison with the simulation of the same collective on these hosts, otherwise idle."""
+    from softib.api.fabric import Fabric
+    from softib.api.simulation.simulate import Record, simulate
+
+    assert place.result is not None
+    ports = Counter(place.ends.host)
+    job: dict[str, Any] = {"pattern": log.pattern, "size": log.sizes[0], "hosts": list(dict.fromkeys(place.ends.node))}
+    if log.library == "mpi":
+        job |= {"ranks-per-host": ranks_per_host, "rails": max(ports.values())}
+    elif log.nodes:
+        job |= {"gpus": log.ranks // log.nodes} | ({"machine": log.gpu.lower()} if log.gpu else {})
+        job |= {"per-process": log.per_process} if log.per_process > 1 else {}
+    record = Record(against=path, machine=machine)
+    compared = simulate(Fabric(place.result, place.name), {"jobs": [job]}, record=record).against
+    assert compared is not None
+    return compared
+
+
+def _rows(place: AcceptanceSource, log: BenchmarkLog, compared: Against) -> list[CollectiveRow]:
+    out = []
+    for row in compared.rows:
+        took_us = row.predicted if log.unit == "us" else row.bytes / row.predicted
+        judged = place.paced and (not place.running or took_us >= LEAST_LOCAL_US)
+        worse = row.measured / row.predicted if log.unit == "us" else row.predicted / row.measured
+        limits = [x / row.predicted for x in (row.low, row.high) if x is not None]
+        most = UNKNOWN if not limits else limits[1] if log.unit == "us" else 1 / limits[0]
+        outside = worse > most
+        out.append(CollectiveRow(row.bytes, row.measured, row.predicted, row.low, row.high, judged, judged and outside))
+    return out
+
+
+def collective_findings(runs: Sequence[CollectiveRun]) -> Iterator[Finding]:
+    """Yield the findings of benchmarks: those that did not run, and slow ones."""
+    from softib.diags.acceptance import codes
+    from softib.diags.finding import Severity, finding
+
+    for run in runs:
+        if run.why:
+            severity = Severity.INFO if run.rows else None
+            yield finding(codes.COLLECTIVE_UNMEASURED, [], f"{run.command}: {run.why}", {}, severity=severity)
+        elif run.slow:
+            worst = max(run.slow, key=lambda r: _worse(run, r))
+            yield finding(
+                codes.COLLECTIVE_SLOW,
+                [],
+                f"{run.collective} on {counted(run.hosts, 'host')} is slower than predicted at {len(run.slow)} of "
+                f"{counted(sum(r.judged for r in run.rows), 'size')}: {worst.measured:,.4g} instead of "
+                f"{worst.predicted:,.4g} {run.unit} at {worst.bytes:,} bytes",
+                {"command": run.command, "slow_bytes": [r.bytes for r in run.slow]},
+            )
+
+
+def _worse(run: CollectiveRun, row: CollectiveRow) -> float:
+    assert row.predicted is not None
+    return row.measured / row.predicted if run.unit == "us" else row.predicted / row.measured

@@ -1,0 +1,99 @@
+"""Missing cables of grids and dragonflies by their shape, and shapes that do not say whether a cable
+is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.context import Context
+from softib.diags.finding import MANY, Finding, few, finding
+from softib.diags.structure.joins import Unjoined, joins
+from softib.diags.structure.pattern import NO_OPINION
+from softib.diags.structure.structure_checks import MISSING_CABLE, UNJUDGED_CABLES
+from softib.plural import counted
+
+__all__ = ["missing_joins", "unjudged_shapes"]
+
+EXCEPTIONS = 1 / 6
+"""Share of a shape's cables up to which missing ones are exceptions."""
+
+FEWEST = 3
+"""Switches of which a shape is expected: two have nothing to compare their cables with."""
+
+
+def missing_joins(c: Context) -> Iterator[Finding]:
+    """Yield joins of the recognised shape with fewer cables than their like, where no other finding
+    about cables names the switches."""
+    view, shape = c.view, c.structure.shape
+    found = joins(view, shape)
+    node = view.fabric.port_node
+    named = {int(node[p]) for p in c.seen.get("cables", ())}
+    named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
+    places = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
+    left = [u for u in places if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
+    if not left or found.uneven:
+        return
+    what = _shape_text(c)
+    if len(found.missing) <= EXCEPTIONS * found.wanted:
+        yield from (_missing(c, u, what) for u in left)
+        return
+    if len(found.missing) > 1:
+        return
+    ports = list(dict.fromkeys(p for u in left for p in (*u.ports_a, *u.ports_b)))
+    free = [str(view.location(p)) for p in ports]
+    yield finding(
+        UNJUDGED_CABLES,
+        [view.location(p) for p in ports],
+        f"one of {counted(found.wanted, 'cable')} that a {what} has between its switches is not there, of so few no "
+        f"sure exception; free: {few(free, MANY)}",
+        {"missing": len(found.missing), "of": found.wanted, "free": free},
+    )
+
+
+def _missing(c: Context, u: Unjoined, what: str) -> Finding:
+    view = c.view
+    first, second = ([view.location(p) for p in ports] for ports in (u.ports_a, u.ports_b))
+    evidence = {"pattern": what, "free": [[str(p) for p in side] for side in (first, second)]}
+    if u.certain:
+        c.seen.setdefault("missing", []).append((u.ports_a[0], u.ports_b[0]))
+        text = f"{view.link_name(u.ports_a[0], u.ports_b[0])}: there is no cable, but a {what} has one"
+    else:
+        sides = (few(map(str, side), MANY) for side in (first, second))
+        text = f"a {what} has one more cable between {' and '.join(f'one of {side}' for side in sides)}"
+    return finding(MISSING_CABLE, [*first, *second], text, evidence)
+
+
+def _shape_text(c: Context) -> str:
+    shape = c.structure.shape
+    return f"{shape.kind} of " + (" × ".join(map(str, shape.dims)) if shape.dims else counted(shape.groups, "group"))
+
+
+def unjudged_shapes(c: Context) -> Iterator[Finding]:
+    """Yield shapes that do not say whether a cable is missing: a chain, which is a ring without one
+    cable, and switches that no rule and no topology fits."""
+    view, f, shape = c.view, c.view.fabric, c.structure.shape
+    links = view.between_switches
+    ends = np.concatenate([view.port_a[links], view.port_b[links]])
+    if shape.kind == "mesh" and shape.forms == ("path",):
+        x = shape.coordinates[:, 0]
+        nodes = np.array([int(np.flatnonzero(x == i)[0]) for i in (0, shape.dims[0] - 1)])
+        text = f"{counted(len(links), 'cable')} join {shape.dims[0]} switches in a chain: a mesh, or a ring without one"
+    elif shape.kind == "irregular" and len(np.unique(f.port_node[ends])) >= FEWEST:
+        if (c.pattern.expected[ends] != NO_OPINION).mean() > 0.5:
+            return
+        nodes = np.unique(f.port_node[ends])
+        text = f"{counted(len(links), 'cable')} between {counted(len(nodes), 'switch')} fit no topology and no rule"
+    else:
+        return
+    ports = np.flatnonzero(np.isin(f.port_node, nodes) & (f.port_cable < 0) & (f.port_num > 0))
+    if len(np.unique(f.port_node[ports])) < 2 or c.seen.get("missing"):
+        return
+    free = [str(view.location(p)) for p in ports.tolist()]
+    yield finding(
+        UNJUDGED_CABLES,
+        [view.location(p) for p in ports.tolist()],
+        f"{text}; a missing cable is not seen; free: {few(free, MANY)}",
+        {"cables": len(links), "free": free},
+    )

@@ -1,0 +1,179 @@
+"""Pairs of switches that a recognised grid or dragonfly joins, and that have fewer cables than the
+others. Needs no rule of port numbers, so that it judges fabrics of a few switches too, where three
+ports of a kind are too few to learn one.
+
+Grids: neighbours along a dimension. Dragonflies: all pairs within a group, and all pairs of groups
+(Kim et al., ISCA 2008), with the same number of cables for each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.diags.rules import mode
+from softib.diags.structure.grids import Shape
+from softib.diags.view import FabricView
+
+__all__ = ["Joins", "Unjoined", "joins"]
+
+Key = tuple[int, int]
+"""Kind of join (dimension or level) and the direction in it."""
+
+
+@dataclass(frozen=True)
+class Unjoined:
+    """A join with fewer cables than its like: the free ports of one side and of the other at which a
+    cable may belong, and the nodes of both sides."""
+
+    nodes_a: tuple[int, ...]
+    nodes_b: tuple[int, ...]
+    ports_a: tuple[int, ...]
+    ports_b: tuple[int, ...]
+
+    @property
+    def certain(self) -> bool:
+        """Whether one port of each side is left."""
+        return len(self.ports_a) == len(self.ports_b) == 1
+
+    def without(self, ports: Collection[int]) -> Unjoined:
+        """Return it without ``ports`` that belong to something else."""
+        ends = (tuple(p for p in side if p not in ports) for side in (self.ports_a, self.ports_b))
+        return Unjoined(self.nodes_a, self.nodes_b, *ends)
+
+
+@dataclass
+class Joins:
+    """``wanted`` joins of the shape, and those that are ``missing``. ``uneven``: some have more cables
+    than most, so that their number is no rule."""
+
+    wanted: int = 0
+    uneven: bool = False
+    kept: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs of neighbouring switches (the lower row first) with no more cables than most."""
+    missing: list[Unjoined] = field(default_factory=list)
+
+
+def joins(view: FabricView, shape: Shape) -> Joins:
+    """Return the joins of ``shape``; none for a shape that is neither a grid nor a dragonfly."""
+    found = Joins()
+    linked = _Links(view)
+    if shape.forms:
+        for k in range(len(shape.dims)):
+            _compare(found, linked, *_along(shape, k), k)
+    elif shape.kind == "dragonfly":
+        members = np.flatnonzero(shape.group >= 0)
+        _compare(found, linked, *_within(shape.group, members), 0)
+    if shape.kind in ("dragonfly", "dragonfly+"):
+        _between_groups(found, linked, shape.group)
+    return found
+
+
+class _Links:
+    """Cables between switches by pair of nodes, and the port numbers that each kind of join uses."""
+
+    def __init__(self, view: FabricView):
+        self.view, self.fabric = view, view.fabric
+        rows = view.between_switches
+        ends = np.concatenate([view.port_a[rows], view.port_b[rows]])
+        self.node, self.number = self.fabric.port_node[ends], self.fabric.port_num[ends]
+        self.peer = self.fabric.port_node[self.fabric.port_peer[ends]]
+        self.n = len(view.names)
+        self.codes, self.times = np.unique(self.node.astype(np.int64) * self.n + self.peer, return_counts=True)
+        self.linked = np.bincount(self.node, minlength=self.n) > 0
+
+    def count(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the number of cables between each of ``a`` and each of ``b``."""
+        code = a.astype(np.int64) * self.n + b
+        at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
+        return np.where(self.codes[at] == code, self.times[at], 0)
+
+    def numbers(self, a: np.ndarray, b: np.ndarray) -> Counter[int]:
+        """Return how often nodes ``a`` use each port number towards nodes ``b``."""
+        code = np.unique(a.astype(np.int64) * self.n + b)
+        return Counter(self.number[np.isin(self.node.astype(np.int64) * self.n + self.peer, code)].tolist())
+
+    def free(self, nodes: np.ndarray, numbers: Counter[int]) -> tuple[int, ...]:
+        """Return the free ports of ``nodes`` with one of ``numbers``, else all of their free ports."""
+        f = self.fabric
+        ports = [p for node in nodes.tolist() for p in f.ports_of(node) if f.port_cable[p] < 0]
+        return tuple([p for p in ports if int(f.port_num[p]) in numbers] or ports)
+
+
+def _along(shape: Shape, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of nodes that dimension ``k`` of a grid joins, in the direction of its numbers."""
+    nodes = np.flatnonzero(shape.coordinates[:, 0] >= 0)
+    x = shape.coordinates[nodes]
+    size, form = shape.dims[k], shape.forms[k]
+    stride = np.concatenate([np.cumprod(np.array(shape.dims)[:0:-1])[::-1], [1]]).astype(np.int64)
+    node_at = np.full(int(np.prod(shape.dims)), -1)
+    node_at[x @ stride] = nodes
+    a: list[np.ndarray] = []
+    b: list[np.ndarray] = []
+    for step in range(1, size if form == "full" else 2):
+        there = x.copy()
+        there[:, k] += step
+        inside = there[:, k] < size
+        if form == "cycle":
+            there[:, k] %= size
+            inside[:] = True
+        mate = np.where(inside, node_at[np.where(inside[:, None], there, 0) @ stride], -1)
+        a.append(nodes[mate >= 0])
+        b.append(mate[mate >= 0])
+    return np.concatenate(a), np.concatenate(b)
+
+
+def _within(group: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    i, j = np.triu_indices(len(members), 1)
+    same = group[members[i]] == group[members[j]]
+    return members[i[same]], members[j[same]]
+
+
+def _compare(found: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind: int) -> None:
+    """Add the pairs ``a``, ``b`` of one kind of join that have fewer cables than most."""
+    alive = linked.linked[a] & linked.linked[b]
+    a, b = a[alive], b[alive]
+    count = linked.count(a, b)
+    usual, _ = mode(count[count > 0])
+    found.wanted += usual * len(a)
+    found.uneven |= bool((count > usual).any())
+    fits = (count > 0) & (count <= usual)
+    found.kept.update(zip(np.minimum(a, b)[fits].tolist(), np.maximum(a, b)[fits].tolist(), strict=True))
+    less = np.flatnonzero(count < usual)
+    if not len(less):
+        return
+    here, there = linked.numbers(a, b), linked.numbers(b, a)
+    for i in less.tolist():
+        ends = (linked.free(a[i : i + 1], here), linked.free(b[i : i + 1], there))
+        found.missing += [Unjoined((int(a[i]),), (int(b[i]),), *ends)] * int(usual - count[i])
+
+
+def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
+    """Add the pairs of groups with fewer cables than most. Two groups have no other pair to compare
+    with: one free global port in each is a cable too few."""
+    of, to = group[linked.node], group[linked.peer]
+    across = (of >= 0) & (to >= 0) & (of != to)
+    groups = int(group.max(initial=-1)) + 1
+    table = np.zeros((groups, groups), np.int64)
+    np.add.at(table, (of[across], to[across]), 1)
+    size = np.bincount(group[(group >= 0) & linked.linked], minlength=groups)
+    whole = np.flatnonzero(size == mode(size)[0])  # where a switch is absent, so are its cables
+    g, h = (whole[i] for i in np.triu_indices(len(whole), 1))
+    count = table[g, h]
+    usual, _ = mode(count[count > 0])
+    numbers = Counter(linked.number[across].tolist())
+    free = []
+    for k in range(groups):
+        ports = linked.free(np.flatnonzero((group == k) & linked.linked), numbers)
+        free.append(tuple(p for p in ports if int(linked.fabric.port_num[p]) in numbers))
+    if groups == 2 and [len(ports) for ports in free] == [1, 1]:
+        usual += 1
+    found.wanted += usual * len(g)
+    found.uneven |= bool((count > usual).any())
+    for i in np.flatnonzero(count < usual).tolist():
+        one, other = int(g[i]), int(h[i])
+        nodes = [tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other)]
+        found.missing += [Unjoined(*nodes, free[one], free[other])] * int(usual - count[i])

@@ -1,0 +1,84 @@
+"""The encoding of a CSV file that a spreadsheet program saved.
+
+Nothing in such a file names its encoding, and most bytes are letters in all of them. The headings decide
+where they are in the language of the names; otherwise the words do: people do not write an
+accented capital after a small letter, or three accents in a row, or half a Cyrillic word in
+capitals, and rarely a character of the second level of a Chinese or Japanese standard.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from softib.fabric.formats.cabling.sheet import sheets_of_text
+
+__all__ = ["decode"]
+
+WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1251", "koi8-r", "cp866")
+"""Excel's encodings in western and central Europe, on older Macs, and in Russia, and the older Russian ones."""
+ASIAN = {"gb18030": ("gb2312", 0xB0, 0xD7), "cp932": ("cp932", 0x81, 0x97), "cp949": ("euc_kr", 0xB0, 0xC8)}
+"""Excel's encodings in China, Japan and Korea: the standard within each, and the first and last lead byte of its common
+characters (GB 2312 and JIS X 0208 level 1, KS X 1001 Hangul)."""
+HEAD_CHARACTERS = 1 << 14
+COMMON = 0.75
+
+_WORD = re.compile(r"[^\s,;|\t\"'()\[\]{}/:.<>=+*&#!?-]+")
+_ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
+_SIGNS = "°ºªµ²³™®©…–—‘’“”„«»×±½¼¾€£§№"
+_LATIN = re.compile(
+    rf"^(?!.*[{_ACCENTED}]{{3}})(?:[A-Za-z0-9_@%${_ACCENTED}]+|[A-Za-z0-9_@%$]*[{_SIGNS}]+[A-Za-z0-9_@%$]*)$"
+)
+_CYRILLIC = re.compile(rf"^[A-Za-z0-9_@%${_SIGNS}]*(?:[А-ЯЁ]?[а-яё]+|[А-ЯЁ]+)[A-Za-z0-9_@%${_SIGNS}]*$")
+
+
+def decode(data: bytes) -> str:
+    """Decode the file: UTF-16 and UTF-8 with byte-order marks, UTF-8, else the encoding in which the
+    headings are known and the words are plausible. Characters stay unknown (U+FFFD) if there is none, or
+    several."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    text = data.decode("utf-8-sig", "replace")
+    if "\ufffd" not in text:
+        return text
+    tried = {encoding: data.decode(encoding, "replace") for encoding in (*WESTERN, *ASIAN)}
+    known = {name: t for name, t in tried.items() if _has_headings(t)}
+    western = [t for name, t in known.items() if name in WESTERN and _is_plausible(t)]
+    asian = [t for name, t in known.items() if name in ASIAN and "\ufffd" not in t and _is_common(name, t)]
+    if western:
+        return western[0]
+    if len(asian) == 1:
+        return asian[0]
+    return text if len(asian) > 1 or not known or _has_headings(text) else next(iter(known.values()))
+
+
+def _has_headings(text: str) -> bool:
+    return sheets_of_text(text[:HEAD_CHARACTERS]).layout is not None
+
+
+def _is_plausible(text: str) -> bool:
+    """Return whether the words with characters beyond ASCII are of one script: a few accented Latin
+    letters among plain ones, or all Cyrillic."""
+    words = {w for w in _WORD.findall(text) if not w.isascii()}
+    return "\ufffd" not in text and all(
+        (_LATIN.match(w) and not _has_capital_within(w)) or _CYRILLIC.match(w) for w in words
+    )
+
+
+def _has_capital_within(word: str) -> bool:
+    return any(a.islower() and b.isupper() and not b.isascii() for a, b in pairwise(word))
+
+
+def _is_common(encoding: str, text: str) -> bool:
+    """Return whether most characters are common ones of the encoding's language."""
+    standard, low, high = ASIAN[encoding]
+    letters = {c for c in text if ord(c) >= 0x3040 and not 0xFF00 <= ord(c) < 0xFF61}
+    common = sum(low <= _lead(c, standard) <= high for c in letters)
+    return bool(letters) and common >= COMMON * len(letters)
+
+
+def _lead(character: str, standard: str) -> int:
+    try:
+        return character.encode(standard)[0]
+    except UnicodeEncodeError:
+        return 0

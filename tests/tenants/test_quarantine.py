@@ -1,0 +1,142 @@
+"""A P_Key that a port may still hold is not given away: not by number, not as the next free one, not after a restart; only a reading of the port's
+table, or an operator, frees it."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+
+from softib.live.clock import clock_ps
+from softib.tenants import changes
+from softib.tenants.changes import Options, Refused
+from softib.tenants.service import RELEASE
+from tests.tenants.subnet_lab import add, delete, members, search_now, until
+
+
+@pytest.fixture
+def silent(lab):
+    """(port, pull): a member's port, and a function that pulls or plugs its cable and waits for the service to see that."""
+    guid = lab.hosts[-1]
+
+    def pull(up: bool) -> None:
+        lab.do(lambda: lab.daemon.router.set_link(lab.rows[guid], up, clock_ps()))
+        until(lambda: lab.daemon.manager.sm.settled)
+        search_now(lab)
+        until(lambda: (guid in lab.service.view.tables) == up and lab.service.programmer._search is None)
+
+    yield guid, pull
+    pull(True)
+
+
+def left_behind(lab, silent, pkey: int) -> tuple[int, object]:
+    """The partition ended while one of its members was not there: its table still has the key."""
+    guid, pull = silent
+    assert lab.settled(add(lab, pkey, members(lab.hosts[1], guid))).state == "programmed"
+    pull(False)
+    done = delete(lab, pkey)
+    assert lab.settled(done).state == "pending"
+    assert pkey | 0x8000 in lab._table(lab.rows[guid]), "nobody took it away"
+    return guid, pull
+
+
+def test_it_is_free_when_the_port_was_read_without_it(lab, silent):
+    guid, pull = left_behind(lab, silent, 0x201)
+    with pytest.raises(Refused, match=rf"0x201 may still be in the table of {guid:016x}.*/quarantine/0x201"):
+        add(lab, 0x201, members(lab.hosts[2]))
+    with pytest.raises(Refused):
+        lab.service.refuse_held_key(0x201)
+    assert [r.ports for r in lab.service.resting() if r.pkey == "0x201"] == [[f"{guid:016x}"]]
+    lab.service._next_key = 0x201
+    allotted: list[int] = []
+    lab.change(lambda d: str(allotted.append(lab.service.allot(d, Options("other")))))
+    assert allotted == [0x202]
+    assert lab.settled(delete(lab, 0x202)).state == "programmed"
+    pull(True)
+    until(lambda: not [r for r in lab.service.resting() if r.pkey == "0x201"], 40)
+    assert 0x8201 not in lab._table(lab.rows[guid])
+    lab.service.refuse_held_key(0x201)
+    assert lab.settled(add(lab, 0x201, members(lab.hosts[2]))).state == "programmed"
+    assert lab.settled(delete(lab, 0x201)).state == "programmed"
+
+
+def test_it_returns_to_its_own_members_and_by_an_undo(lab, silent):
+    guid, _ = left_behind(lab, silent, 0x203)
+    deleted = lab.service.store.revisions(1)[0].id
+    assert lab.service.take_back(deleted, "test").revision > deleted
+    delete(lab, 0x203)
+    add(lab, 0x203, members(lab.hosts[1], guid))
+    delete(lab, 0x203)
+
+
+def test_an_operator_frees_it(lab, silent):
+    guid, _ = left_behind(lab, silent, 0x204)
+    done = lab.service.change(lambda d: changes.release(d, 0x204), "olga", RELEASE)
+    assert done.released == {0x204}
+    assert not [r for r in lab.service.resting() if r.pkey == "0x204"]
+    assert lab.settled(add(lab, 0x204, members(lab.hosts[2]))).state == "programmed"
+    with pytest.raises(Refused, match="it is not in quarantine"):
+        lab.change(lambda d: changes.release(d, 0x204))
+    assert lab.settled(delete(lab, 0x204)).state == "programmed"
+    assert 0x8204 in lab._table(lab.rows[guid])
+
+
+def test_a_restart_does_not_forget_it(lab, silent):
+    left_behind(lab, silent, 0x205)
+    lab.restart()
+    with pytest.raises(Refused, match="0x205 may still be"):
+        lab.service.refuse_held_key(0x205)
+    lab.service.change(lambda d: changes.release(d, 0x205), "olga", RELEASE)
+    lab.restart()
+    lab.service.refuse_held_key(0x205)
+
+
+def test_a_stray_key_of_a_port_that_fell_silent_is_known(lab, silent):
+    guid, pull = silent
+    f, row = lab.fabric, lab.rows[guid]
+    stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0x8206))
+    view, seen = lab.service.view.sibling(), []
+
+    def look() -> None:  # in the programmer's thread, which does not take the key away meanwhile
+        lab.do(lambda: f.pkeys.__setitem__(stray, 0x8206))
+        for up in (True, False):
+            lab.do(lambda up=up: lab.daemon.router.set_link(row, up, clock_ps()))
+            until(lambda: lab.daemon.manager.sm.settled)
+            view.discover()
+            view.read(view.ports)
+            seen.append((guid in view.tables, view.holders(0x206)))
+
+    try:
+        lab.service.programmer.call(look)
+        assert seen == [(True, (guid,)), (False, (guid,))]
+    finally:
+        view.close()
+    pull(True)
+    until(lambda: 0x8206 not in lab._table(row), 40)
+
+
+def test_a_member_that_was_never_there_blocks_nothing(lab):
+    """A typing error, or the GUID of a pod that never began: no port can hold what none was programmed with."""
+    assert lab.settled(add(lab, 0x207, members(0xDEAD))).state == "pending"
+    delete(lab, 0x207)
+    lab.service.refuse_held_key(0x207)
+    assert add(lab, 0x207, members(lab.hosts[2])).revision
+    delete(lab, 0x207)
+
+
+def test_nothing_is_programmed_before_it_was_read_back(lab, monkeypatch):
+    """The wire into the subnet is lost, and the manager does nothing: a table as read earlier is no proof."""
+    guid = lab.hosts[2]
+    programmer = lab.service.programmer
+    idle = lambda state, pkeys=None: None
+    programmer.call(lambda: (lab.service.view.close(), monkeypatch.setattr(programmer.manager, "program", idle)))
+    done = add(lab, 0x208, members(guid))
+    try:
+        until(lambda: lab.service.store.state_of(done.revision) != "durable", 40)
+        assert 0x8208 not in lab._table(lab.rows[guid])
+        assert lab.service.store.state_of(done.revision) in ("rolled-back", "refused")
+    finally:
+        monkeypatch.undo()
+        if 0x208 in lab.service.state.partitions:
+            delete(lab, 0x208)
