@@ -103,3 +103,16 @@ def test_after_they_are_gone_it_goes_on(softib):
     pid = softib.status()[0]["pid"]
     assert wait_for(lambda: len(os.listdir(f"/proc/{pid}/fd")) < 32)
     softib("run", "--", "true")
+
+
+def test_a_fabric_that_does_not_start_says_which_limit_to_raise(softib):
+    done = subprocess.run(
+        softib.words("up", "one.yaml", "--detach", "--sm", "none"),
+        env=softib.env,
+        cwd=softib.folder,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)),
+    )
+    assert done.returncode == 2 and done.stderr.endswith("Too many open files; raise the limit with 'ulimit -n'\n")
+    assert not softib.status() and not (softib.folder / "run" / "softib" / "one").exists()

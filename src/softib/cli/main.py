@@ -8,6 +8,7 @@ bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any p
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -230,7 +231,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         # Errors of inputs and DEST are already handled: the rest is stdout, for example on a full
         # disk.
-        print(shown(f"softib: {error.filename or 'stdout'}: {error.strerror or error}"), file=sys.stderr)
+        advice = "; raise the limit with 'ulimit -n'" if error.errno == errno.EMFILE else ""
+        print(shown(f"softib: {error.filename or 'stdout'}: {error.strerror or error}{advice}"), file=sys.stderr)
         _drop_stdout()
         code = 2
     # An interrupt that passed an exec of text (dataclass has one) ends "python -m softib" by SIGINT, whatever caught it
