@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,6 +64,18 @@ def test_changes_give_what_the_final_file_gives():
     assert seen(changing) == seen(Asked(tree(), partitions=tuple(parse_partitions(file))))
     changing.sweep()
     assert changing.sm.report.sets == 0, "a sweep finds nothing to do"
+
+
+def test_a_file_that_comes_before_a_change_is_programmed_replaces_it():
+    """A change that waits for the end of a sweep, and then another file: the file counts, and the manager goes on."""
+    fabric = tree()
+    guids = [int(g) for g in fabric.port_guid[np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])]]
+    first, then = (DEFAULT + line(1, dict.fromkeys(guids[i : i + 2], True)) for i in (0, 1))
+    a = Asked(fabric, partitions=tuple(parse_partitions(first)))
+    assert a.sm.repartition(parse_changes(line(2, dict.fromkeys(guids[:3], True)), "changes"))
+    a.sm.reconfigure(replace(a.sm.config, partitions=tuple(parse_partitions(then))))
+    a.run()
+    assert a.sm.settled and seen(a) == seen(Asked(tree(), partitions=tuple(parse_partitions(then))))
 
 
 def calls_of_a_change(partitions: int) -> int:

@@ -181,6 +181,7 @@ class SubnetManager:
         """Continue with other settings: a sweep applies them to the subnet. The window, timeouts and
         keys of the wire stay."""
         self._mastership.config = config
+        self._between.repartitioned = set()  # the sweep programs these partitions, too
         election = self._mastership.election
         self._announces_priority |= self.state == SmState.STANDBY and config.priority != election.priority
         election.priority, election.sm_key = (

@@ -10,9 +10,8 @@ import pytest
 
 from softib.preload import build
 from tests.preload.verbs.applications import A, B
-from tests.preload.verbs.c_programs import program, run
+from tests.preload.verbs.c_programs import SANITIZE, program, run
 from tests.preload.verbs.foreign.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
-from tests.preload.verbs.sanitizers import SANITIZE
 
 pytestmark = pytest.mark.stock
 
