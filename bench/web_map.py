@@ -31,7 +31,7 @@ def main(drags: int) -> None:
             print(f"loaded in {time.monotonic() - began:.1f} s at a load of {os.getloadavg()[0]:.1f}")
             print("how near   frames  middle ms  95 % ms  longest ms  level  nodes  bundles")
             for ratio in (1.0, 0.3, 0.08) * drags:
-                frames = pan(page, ratio)
+                frames = pan(page, ratio).frames
                 level, nodes, edges = page.run(
                     "[softib.map.scene.level, softib.map.scene.nodes.size, softib.map.scene.a.length]"
                 )

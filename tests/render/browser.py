@@ -79,6 +79,7 @@ class Browser:
         self.session = told["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
         self.resize(*self.size)
         return self
 
@@ -138,6 +139,11 @@ class Browser:
         told = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
+
+    def cpu_s(self) -> float:
+        """Seconds of the processor that the page's main thread has worked on tasks since it was loaded."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(float(m["value"]) for m in metrics if m["name"] == "TaskDuration")
 
     def centre(self, selector: str) -> tuple[float, float]:
         """The middle of the first element of ``selector``, after scrolling it into view."""

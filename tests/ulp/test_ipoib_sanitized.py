@@ -9,7 +9,7 @@ import pytest
 from softib.live import control, instances
 from softib.preload import build
 from softib.ulp.ipoib import network
-from tests.preload.verbs.test_sanitized import SANITIZE
+from tests.preload.verbs.c_programs import SANITIZE
 from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, follows_its_pkey, interfaces, skip_without
 
 pytestmark = [pytest.mark.slow, pytest.mark.stock]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tests.render.browser import Browser
 
@@ -45,14 +46,36 @@ def until(page: Browser, script: str, what: str) -> None:
 
 
 def camera(page: Browser, ratio: float) -> None:
-    """Stand above the middle of the map, and wait until it is drawn."""
+    """Place the camera above the middle of the map, and wait until the map is drawn there."""
     page.run(f"softib.map.renderer.getCamera().setState({{x: 0.45, y: 0.5, ratio: {ratio}}}), 0")
-    time.sleep(1.5)
+    at_rest(page)
 
 
-def pan(page: Browser, ratio: float) -> list[float]:
-    """Milliseconds between frames while the map is dragged and comes to rest, the shortest first."""
+AT_REST = (
+    "(m => !m.hold && m.drawn !== null && !m.moved && !m.renderer.getCamera().isAnimated() && !m.renderer.renderFrame)"
+    "(softib.map.moving)"
+)
+
+
+def at_rest(page: Browser) -> None:
+    """Wait until the camera rests, and what is to be seen from there was chosen and drawn."""
+    before = page.run("softib.map.moving.later(), softib.map.moving.draws")
+    until(page, f"softib.map.moving.draws > {before} && {AT_REST}", "the map at rest")
+
+
+@dataclass(frozen=True)
+class Drag:
+    """``frames``: milliseconds of the clock between frames while the map was dragged, the shortest first;
+    ``frame_ms``: processor time of the page a frame."""
+
+    frames: list[float]
+    frame_ms: float
+
+
+def pan(page: Browser, ratio: float) -> Drag:
+    """Drag the map until it rests again."""
     camera(page, ratio)
+    begin_s = page.cpu_s()
     page.run(
         "window.gaps = []; window.dragged = true; window.before = performance.now();"
         "(function each() { const now = performance.now(); gaps.push(now - window.before); window.before = now; if (window.dragged) requestAnimationFrame(each); })(); 0"
@@ -63,5 +86,6 @@ def pan(page: Browser, ratio: float) -> list[float]:
         page.call("Input.dispatchMouseEvent", type="mouseMoved", x=450 + 3 * i, y=300 + i, **mouse)
         time.sleep(0.016)
     page.call("Input.dispatchMouseEvent", type="mouseReleased", x=630, y=360, button="left", buttons=0, clickCount=1)
-    time.sleep(1.0)
-    return sorted(page.run("window.dragged = false, gaps.slice(2)"))
+    at_rest(page)
+    frames = sorted(page.run("window.dragged = false, gaps.slice(2)"))
+    return Drag(frames, (page.cpu_s() - begin_s) * 1e3 / len(frames))

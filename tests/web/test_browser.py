@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from softib.web.app import VENDOR
 from tests.monitor.lab import fabric_up
 from tests.render.browser import CHROMIUM, Browser
 from tests.web.kept_days import keep, without
-from tests.web.panning import DRAWN, camera, pan, serving, until
+from tests.web.panning import DRAWN, at_rest, camera, pan, serving, until
 from tests.web.twins import TWINS
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
@@ -94,8 +93,9 @@ def test_a_job_that_is_clicked_is_shown_alone(page: Browser) -> None:
         "its hosts",
     )
     assert page.run("softib.map.worst[softib.map.doc.name.indexOf('host-0001')]") == 0
-    drawn = "softib.map.graph.getNodeAttribute(softib.map.doc.name.indexOf('host-0002'), 'color')"
-    until(page, f"{drawn} === softib.map.nodeColour(softib.map.doc.name.indexOf('host-0002'))", "its colour")
+    host = page.run("softib.map.doc.name.indexOf('host-0002')")
+    drawn = f"softib.map.graph.hasNode({host}) && softib.map.graph.getNodeAttribute({host}, 'color')"
+    until(page, f"({drawn}) === softib.map.nodeColour({host})", "its colour")
     page.click("[data-job=cfd]")  # and all again
     until(page, "softib.map.worst[softib.map.doc.name.indexOf('host-0001')] === 1", "the other's hosts")
 
@@ -186,14 +186,16 @@ def test_two_nodes_that_are_clicked_give_the_path_between_them(routed: Browser) 
 
 
 def click_node(page: Browser, name: str) -> None:
-    """A click where the map draws the node."""
+    """A click where the map draws the node, when it moves no more and no click before makes this one a double click,
+    which zooms."""
+    at_rest(page)
+    until(page, "softib.map.renderer.getMouseCaptor().clicks === 0", "the end of the click before")
     x, y = page.run(
         f"(() => {{ const m = softib.map, r = m.element.getBoundingClientRect(), p = m.renderer.graphToViewport(m.graph.getNodeAttributes(m.doc.name.indexOf('{name}')));"
         " return [p.x + r.x, p.y + r.y]; })()"
     )
     for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
         page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
-    time.sleep(0.6)  # two clicks on one place are a double click, which zooms
 
 
 def test_keys_move_the_map(page: Browser) -> None:
@@ -264,7 +266,7 @@ def test_a_token_opens_the_page_and_nothing_else_does(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Iterator[tuple[Browser, float]]:
-    """A tree of 11,664 hosts with one missing cable, and how long its map took to be there."""
+    """A tree of 11,664 hosts with one missing cable, and the processor time of the page until its map was there."""
     folder = tmp_path_factory.mktemp("large")
     fabric = folder / "large.yaml"
     fabric.write_text(
@@ -272,25 +274,22 @@ def large(tmp_path_factory) -> Iterator[tuple[Browser, float]]:
         + 'faults:\n- {kind: remove-cable, cable: "leaf-300[20]"}\n'
     )
     with serving(str(fabric)) as address, Browser(folder, webgl=True) as found:
-        began = time.monotonic()
         found.go(address)
         until(found, DRAWN, "the map")
-        yield found, time.monotonic() - began
+        yield found, found.cpu_s()
 
 
 @pytest.mark.slow
 def test_eleven_thousand_hosts_load_in_five_seconds_and_move_without_stalls(large) -> None:
-    """Bars: loaded in < 5 s; no frame of more than 100 ms while the map is dragged. WebGL is drawn by the processor here, and other tests may run beside this one: so of three drags the
-    best counts, and all are printed."""
-    page, loaded = large
+    """Bars: the page works for less than 5 s until its map is there, and for less than 100 ms a frame while the map is
+    dragged. They are processor time; bench/web_map.py prints times of the clock."""
+    page, loaded_s = large
     drags = [pan(page, ratio) for ratio in (1.0, 1.0, 0.3, 0.08)]
-    for frames in drags:
-        print(
-            f"{len(frames)} frames, the middle one {frames[len(frames) // 2]:.0f} ms, the longest {frames[-1]:.0f} ms"
-        )
-    print(f"loaded in {loaded:.1f} s")
-    assert loaded < 5
-    assert min(frames[-1] for frames in drags) < 100 and all(frames[int(0.95 * len(frames))] < 100 for frames in drags)
+    for drag in drags:
+        print(f"{len(drag.frames)} frames of {drag.frame_ms:.0f} ms, the longest {drag.frames[-1]:.0f} ms by the clock")
+    print(f"loaded with {loaded_s:.1f} s of the processor")
+    assert loaded_s < 5
+    assert max(drag.frame_ms for drag in drags) < 100
 
 
 @pytest.mark.slow
@@ -473,10 +472,16 @@ def test_tables_are_sorted_filtered_and_lead_to_the_node(page: Browser) -> None:
     page.resize(390, 800, mobile=True)
     for view in ("errors", "modules", "map"):
         page.click(f"[data-view={view}]")
-        time.sleep(0.3)
+        until(page, shown(view), f"the view {view}")
         assert page.run("document.documentElement.scrollWidth") <= 390, view
     page.resize(1280, 900)
     assert page.complaints() == []
+
+
+def shown(view: str) -> str:
+    """Whether ``view`` is what the page shows; of a table, with its answer: rows, or their number, 0."""
+    pressed = f"document.querySelector('[data-view={view}][aria-pressed=true]') !== null"
+    return pressed if view == "map" else f"{pressed} && document.getElementById('sum').textContent !== ''"
 
 
 MARKUP = (
@@ -501,17 +506,14 @@ def test_names_are_never_markup(tmp_path: Path) -> None:
         page.go(address)
         until(page, DRAWN, "the map")
         assert MARKUP[0] in page.run("softib.map.doc.name") and page.run(safe)
-        for what in (
-            "[data-view=errors]",
-            "[data-view=modules]",
-            "[data-view=map]",
-            "#tab-jobs",
-            "#tab-path",
-            "#tab-node",
-        ):
-            page.click(what)
-            time.sleep(0.3)
-            assert page.run(safe), what
+        for view in ("errors", "modules", "map"):
+            page.click(f"[data-view={view}]")
+            until(page, shown(view), f"the view {view}")
+            assert page.run(safe), view
+        for tab in ("jobs", "path", "node"):
+            page.click(f"#tab-{tab}")
+            until(page, f"!document.getElementById('{tab}').hidden", f"the tab {tab}")
+            assert page.run(safe), tab
         page.click("#search")
         page.type("img")
         until(page, "document.querySelectorAll('#hits li').length === 1", "one hit")

@@ -4,6 +4,7 @@ counters of the simulated ports, planted slow cables, and the fat tree's constru
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from softib.analysis.acceptance.plan import ends_of_fabric
 from softib.analysis.routed import routed
 from softib.api.fabric import result_of
 from softib.api.progress import unwatched
+from softib.diags.structure.recognise import recognise
 from softib.fabric.end_ports import port_gbps
 
 
@@ -127,6 +129,29 @@ def test_a_cable_one_percent_slow_is_named(adaptive, where):
     assert [lab.fabric.port_name(int(lab.routes.port[d.channel])) for d in slow.named] == [planted]
     assert 0.004 < slow.named[0].loss < 0.03 and slow.named[0].rounds >= 2
     assert len(rounds) <= 8
+
+
+@pytest.mark.parametrize("tiers", [(0, 1), (1, 2), (2, 3), (3, 2), (2, 1), (1, 0)])
+def test_each_tier_s_cable_is_told_from_those_behind_it(tiers):
+    """Under adaptive routing a link into a leaf that is slow slows all hosts of the leaf as much as itself."""
+    lab = Lab(adaptive=True, kind="fat-tree", radix=8, levels=3, generation="NDR")
+    f = lab.fabric
+    rank = recognise(f).rank
+    ports = [p for p in lab.routes.port.tolist() if (rank[f.port_node[p]], rank[f.port_node[f.port_peer[p]]]) == tiers]
+    planted = lab.slow_down(ports[len(ports) // 3], 0.99)
+    _, slow = run_cover(lab.routes, cover_schedule(lab.routes, 40), lab.measure, lambda done, of: None)
+    assert [f.port_name(int(lab.routes.port[d.channel])) for d in slow.named] == [planted]
+
+
+@pytest.mark.parametrize(("error", "named"), [(None, 1), (0.001, 1), (0.01, 0)])
+def test_a_loss_within_the_error_of_its_own_rate_is_none(error, named):
+    """A program that waits for a processor is slow now and then: its rate varies between the parts of a round, a slow cable's does not."""
+    lab = Lab(kind="fat-tree", radix=8, levels=2, generation="NDR")
+    lab.slow_down(int(lab.routes.port[5]), 0.99)
+    rounds, _ = run_cover(lab.routes, cover_schedule(lab.routes, 40), lab.measure, lambda done, of: None)
+    if error is not None:
+        rounds = [replace(r, error=error * r.gbps) for r in rounds]
+    assert len(slow_directions(lab.routes, rounds).named) == named
 
 
 def test_a_healthy_fabric_under_adaptive_routing_has_no_slow_direction():

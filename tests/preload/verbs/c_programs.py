@@ -14,8 +14,15 @@ from tests.scratch import scratch
 
 PROGRAMS = Path(__file__).with_name("programs")
 
-
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-rdynamic")
+SANITIZE = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+    "-O1",
+    "-Wno-format-truncation",
+)
+"""Without the warning that instrumented code gives where the plain one does not."""
 
 
 @functools.cache

@@ -10,19 +10,10 @@ import pytest
 
 from softib.preload import build
 from tests.preload.verbs.applications import A, B
-from tests.preload.verbs.c_programs import program, run
+from tests.preload.verbs.c_programs import SANITIZE, program, run
 from tests.preload.verbs.foreign.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
 
 pytestmark = pytest.mark.stock
-
-SANITIZE = (
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=undefined",
-    "-fno-omit-frame-pointer",
-    "-O1",
-    "-Wno-format-truncation",
-)
-"""Without the warning that instrumented code gives where the plain one does not."""
 
 
 class Sanitized:

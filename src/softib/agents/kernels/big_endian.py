@@ -33,6 +33,11 @@ def get64(b, i):
     return v
 
 
+@get64.in_python
+def _get64(b, i):
+    return np.uint64(int.from_bytes(b[i : i + 8], "big"))
+
+
 @inner
 def put16(b, i, v):
     """Write two bytes at ``i``."""
@@ -54,6 +59,11 @@ def put64(b, i, v):
     for j in range(8):
         b[i + 7 - j] = np.uint8(w & np.uint64(0xFF))
         w = w >> np.uint64(8)
+
+
+@put64.in_python
+def _put64(b, i, v):
+    memoryview(b)[i : i + 8] = int(v).to_bytes(8, "big")
 
 
 @inner

@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from softib.api.acceptance.accepting import Source, fabric_of, launcher_of, report_of
@@ -32,6 +33,8 @@ __all__ = ["cover"]
 Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
+LEAST_PARTS = 3
+"""Parts of a round from which its rates have a standard error."""
 SENDS = 0.01
 """Share of its link's rate from which a port counts as sending: more than acknowledgements use."""
 ROUNDS = 40
@@ -286,12 +289,14 @@ def _on_hosts(
     def all_send(before: Read, after: Read) -> bool:
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
-    before, after, failed = cover_round(
+    readings, failed = cover_round(
         launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send
     )
-    gbps = rate(before, after)
+    gbps = rate(readings[0], readings[-1])
+    parts = np.array([rate(*two) for two in pairwise(readings)])
+    error = parts.std(axis=0, ddof=1) / np.sqrt(len(parts)) if len(parts) >= LEAST_PARTS else np.zeros(len(gbps))
     failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
-    return MeasuredRound(one, gbps[place.routes.port], failures)
+    return MeasuredRound(one, gbps[place.routes.port], failures, error[place.routes.port])
 
 
 def _failures(one: MeasuredRound) -> Iterator[Any]:

@@ -31,8 +31,8 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     node = view.fabric.port_node
     named = {int(node[p]) for p in c.seen.get("cables", ())}
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
-    places = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
-    left = [u for u in places if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
+    present = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
+    left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
     if not left or found.uneven:
         return
     what = _shape_text(c)

@@ -175,5 +175,5 @@ def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
     found.uneven |= bool((count > usual).any())
     for i in np.flatnonzero(count < usual).tolist():
         one, other = int(g[i]), int(h[i])
-        nodes = [tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other)]
-        found.missing += [Unjoined(*nodes, free[one], free[other])] * int(usual - count[i])
+        nodes_a, nodes_b = (tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other))
+        found.missing += [Unjoined(nodes_a, nodes_b, free[one], free[other])] * int(usual - count[i])

@@ -1,5 +1,5 @@
 """One round of a cover run on hosts: all flows send at once, and the counters of the fabric are read
-twice meanwhile."""
+meanwhile."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def cover_round(
     extra: Sequence[str],
     read: Callable[[], T],
     all_send: Callable[[T, T], bool],
-) -> tuple[T, T, list[str]]:
-    """Return (first reading, second reading ``seconds`` later, the error of each pair, "" without one).
+) -> tuple[list[T], list[str]]:
+    """Return (readings over ``seconds``, about one a second, two at least; the error of each pair, "" without one).
 
-    Each pair sends messages of ``size`` bytes one way until the second reading is there. The first one
+    Each pair sends messages of ``size`` bytes one way until the last reading is there. The first one
     is taken when ``all_send`` accepts the two readings before it, since a started program does not
     report when it sends. ``extra``: further arguments of perftest.
     """
@@ -46,15 +46,20 @@ def cover_round(
         for pair in pairs:
             run = _run(launcher, program, size, next(tcp), limit_s, extra)
             started.append(PairPrograms(launcher, pair, run, limit_s + REACHED_S))
-        before = _first_reading(started, read, all_send)
-        time.sleep(seconds)
+        readings = [_first_reading(started, read, all_send)]
+        began = time.monotonic()
+        parts = max(1, int(seconds))
+        for part in range(1, parts + 1):
+            time.sleep(max(0.0, began + seconds * part / parts - time.monotonic()))
+            if part < parts:
+                readings.append(read())
         now = time.monotonic()
         for one in started:
             one.look(now, now)
         failed = [
             "" if p.outcome is None else p.outcome.reason or "ended before the counters were read" for p in started
         ]
-        return before, read(), failed
+        return [*readings, read()], failed
     finally:
         for one in started:
             one.end()

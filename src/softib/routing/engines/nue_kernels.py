@@ -54,7 +54,7 @@ def search(c, vl_state, target, weight, settled, t):
     ``order`` (the target first) are done. Returns (switches settled, dependencies added: numbers in
     ``fresh``).
     """
-    first, peer = c.first, c.peer
+    first, peer, dep_first, present = c.first, c.peer, c.dep_first, vl_state.present
     taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
     added, low, level = 0, 0, 0
     while low < settled:
@@ -76,12 +76,11 @@ def search(c, vl_state, target, weight, settled, t):
                 least = np.int64(0)
                 for a in range(first[u], first[u + 1]):
                     v = peer[a]
-                    if v != target and (taken[v] < 0 or stamp[v] == level):
+                    on = taken[v]
+                    if v != target and (on < 0 or stamp[v] == level):
                         continue
                     d = dist[v] + weight[a]
-                    if (best < 0 or d < least) and (
-                        v == target or vl_state.present[c.dep_first[a] + taken[v] - first[v]] != BLOCKED
-                    ):
+                    if (best < 0 or d < least) and (v == target or present[dep_first[a] + on - first[v]] != BLOCKED):
                         best, least = a, d
                 if best < 0:
                     stamp[u] = level - 1  # not settled: others on this level must not use it
@@ -90,7 +89,7 @@ def search(c, vl_state, target, weight, settled, t):
                 if v != target:
                     dep = add_dependency(c, vl_state, best, taken[v])
                     if dep == CYCLE:
-                        vl_state.present[c.dep_first[best] + taken[v] - first[v]] = BLOCKED
+                        present[dep_first[best] + taken[v] - first[v]] = BLOCKED
                         continue
                     if dep >= 0:
                         fresh[added] = dep

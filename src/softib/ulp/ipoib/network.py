@@ -171,9 +171,9 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
             listening.listen(BACKLOG)
             numbers = (listening.fileno(), made.net, made.user, made.socket, made.six)
             fds = [fd for fd in (*numbers, *made.taps) if fd >= 0]
-            words = [*map(str, numbers), ",".join(map(str, made.taps)), str(int(connected)), *ports[:limit]]
+            arguments = [*map(str, numbers), ",".join(map(str, made.taps)), str(int(connected)), *ports[:limit]]
             subprocess.Popen(
-                [IPOIB, *words],
+                [IPOIB, *arguments],
                 env={**env, "PATH": os.defpath, "LD_PRELOAD": " ".join(map(str, built_libraries()))},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -25,6 +25,11 @@ TWICE = 2
 CLEARLY = 1.1
 """Minimum ratio between the loss of a slow direction and that of a neighbour that is only its
 victim."""
+ERRORS = 4.0
+"""Minimum distance of a slow direction from its kind, in standard errors of its rate."""
+LOWER = 0.001
+"""Share by which a slow direction must be below the median of its switch's others of the kind: twice the
+packet that a round may gain or lose by chance."""
 FEW = 8
 """Minimum number of directions of a kind in a round to compare them with each other; fewer are
 compared over all rounds."""
@@ -33,11 +38,14 @@ compared over all rounds."""
 @dataclass(frozen=True)
 class MeasuredRound:
     """``plan``, and ``gbps`` float64[channels]: rate of each channel while all flows ran (NaN: its
-    port was not read). ``failures``: (source, target, reason) of flows that did not run."""
+    port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``:
+    standard error of each rate by the parts of the round (None: it has none): a program that had to wait
+    for a processor sends unevenly, a slow cable carries the same in each part."""
 
     plan: CoverRound
     gbps: np.ndarray
     failures: tuple[tuple[int, int, str], ...] = ()
+    error: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,10 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
     loaded, slow = np.zeros(n, np.int64), np.zeros(n, np.int64)
     loss = np.full(n, np.inf)
     lows: list[np.ndarray] = []
-    for use, ratio in zip(uses, ratios, strict=True):
+    for one, use, ratio in zip(rounds, uses, ratios, strict=True):
         lack = _lack(ratio, kind, usual, routes.network.link_owner)
+        if one.error is not None:
+            lack = np.where(lack > ERRORS * np.nan_to_num(one.error) / np.maximum(one.gbps, 1e-12), lack, 0.0)
         loaded += use
         slow += lack > 0
         loss = np.where(lack > 0, np.minimum(loss, lack), loss)
@@ -148,33 +158,45 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
 
 
 def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = True) -> np.ndarray:
-    """Return the shortfall of each ratio from the typical one of its group (without ``spreads``:
-    the median), 0 within the group's spread; NaN in groups with fewer than ``least``."""
+    """Return the shortfall of each ratio from the typical one of its group, 0 within the group's
+    spread (without ``spreads``: from the median, 0 within :data:`LOWER`); NaN in groups with fewer than
+    ``least``."""
     out = np.full(len(ratio), np.nan)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     for rows in np.split(order, starts[1:]):
         if len(rows) >= least:
             usual, spread = _typical(ratio[rows]) if spreads else (float(np.median(ratio[rows])), 0.0)
-            out[rows] = _lacking(ratio[rows], usual, spread)
+            out[rows] = _lacking(ratio[rows], usual, spread, TOLERANCE if spreads else LOWER)
     return out
 
 
-def _lacking(ratio: np.ndarray, usual: Any, spread: Any) -> np.ndarray:
-    """Return the shortfall of each ratio as a share of ``usual``; 0 within the ``spread``."""
+def _lacking(ratio: np.ndarray, usual: Any, spread: Any, least: float = TOLERANCE) -> np.ndarray:
+    """Return the shortfall of each ratio as a share of ``usual``; 0 within the ``spread`` and below
+    ``least``."""
     lack = 1 - ratio / np.maximum(usual, 1e-12)
-    return np.where(lack > np.maximum(TOLERANCE, SPREADS * spread / np.maximum(usual, 1e-12)), lack, 0.0)
+    return np.where(lack > np.maximum(least, SPREADS * spread / np.maximum(usual, 1e-12)), lack, 0.0)
 
 
 def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """Remove from ``named`` channels near one with a clearly larger loss: traffic that a slow link
     does not carry to or from a switch is also missing on other links of that switch or the next one.
-    """
+    Links to most hosts of a switch lack what a slow link into that switch does not bring, whichever
+    loss is larger."""
     network = routes.network
     owner = np.full(network.n_channels, -1)
     owner[: network.n_links] = network.link_owner
     owner[network.n_links + network.n_hosts :] = network.host_switch
     to = network.chan_to
+    to_hosts = named >= network.n_links + network.n_hosts
+    brought = set(to[named[named < network.n_links]].tolist())
+    hosts = np.bincount(network.host_switch)
+    most = {
+        s for s, n in zip(*np.unique(owner[named[to_hosts]], return_counts=True), strict=True) if 2 * n > hosts[s] > 1
+    }
+    named = named[
+        [not (h and owner[c] in brought & most) for c, h in zip(named.tolist(), to_hosts.tolist(), strict=True)]
+    ]
 
     links = np.stack([network.link_owner, network.graph.peer])
 

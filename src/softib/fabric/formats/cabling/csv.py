@@ -113,9 +113,9 @@ def parse_workbook(data: bytes, file: str) -> CablingPlan:
     problems: list[Problem] = []
     files = tuple(f"{file}[{s.name}]" for s in seen) if len(seen) > 1 else (file,)
     for i, (sheet, of) in enumerate(zip(seen, files, strict=True)):
-        own = Problems(of)
-        rows += _rows_of(sheet, of, own, i)
-        problems += own
+        of_sheet = Problems(of)
+        rows += _rows_of(sheet, of, of_sheet, i)
+        problems += of_sheet
     notes = [f"sheet {s.name!r} is hidden and left out; unhide it to use it" for s in used if s.hidden]
     return _plan(rows, seen, file, problems, files, notes)
 

@@ -59,9 +59,9 @@ def _has_headings(text: str) -> bool:
 def _is_plausible(text: str) -> bool:
     """Return whether the words with characters beyond ASCII are of one script: a few accented Latin
     letters among plain ones, or all Cyrillic."""
-    words = {w for w in _WORD.findall(text) if not w.isascii()}
+    foreign = {w for w in _WORD.findall(text) if not w.isascii()}
     return "\ufffd" not in text and all(
-        (_LATIN.match(w) and not _has_capital_within(w)) or _CYRILLIC.match(w) for w in words
+        (_LATIN.match(w) and not _has_capital_within(w)) or _CYRILLIC.match(w) for w in foreign
     )
 
 
