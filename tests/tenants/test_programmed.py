@@ -129,7 +129,7 @@ def test_no_change_waits_for_a_search_of_the_subnet(lab, monkeypatch):
 
     monkeypatch.setattr(SubnetView, "discover", slow)
     programmer = lab.service.programmer
-    drifts = len(programmer.drifts)
+    drifts = len(programmer.drifts.kept)
     until(lambda: begun.is_set() or programmer.call(lambda: setattr(programmer, "_due", 0.0)))
     try:
         for pkey in (0x20, 0x21):
@@ -138,7 +138,7 @@ def test_no_change_waits_for_a_search_of_the_subnet(lab, monkeypatch):
         may_end.set()
     until(lambda: lab.service.programmer._search is None)
     assert {0x8020, 0x8021} <= set(lab.table(lab.hosts[1]))
-    assert len(lab.service.programmer.drifts) == drifts, "tables read before the change are not another's work"
+    assert len(lab.service.programmer.drifts.kept) == drifts, "tables read before the change are not another's work"
 
 
 def test_a_change_made_while_tables_are_compared_is_no_drift(lab, monkeypatch):
@@ -152,13 +152,13 @@ def test_a_change_made_while_tables_are_compared_is_no_drift(lab, monkeypatch):
             made.append(add(lab, 0x30, members(victim)))
         return wanted(state, guid, manager)
 
-    drifts, sweeps = len(programmer.drifts), sm.sweeps
+    drifts, sweeps = len(programmer.drifts.kept), sm.sweeps
     monkeypatch.setattr(State, "wanted", changing)
     search_now(lab)
     until(lambda: len(made) == 2)
     assert lab.settled(made[1]).state == "programmed"
     assert 0x8030 in lab.table(victim)
-    assert (len(programmer.drifts), sm.sweeps) == (drifts, sweeps)
+    assert (len(programmer.drifts.kept), sm.sweeps) == (drifts, sweeps)
 
 
 def test_a_key_that_a_port_still_holds_is_not_given_out(lab):

@@ -12,11 +12,12 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from softib.errors import PeerError, SoftibError
+from softib.tenants.drift import Drift, Drifts
 from softib.tenants.managers import Manager
 from softib.tenants.mastership import MasterWatch
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
@@ -25,7 +26,7 @@ from softib.tenants.state import State
 from softib.tenants.subnet import Held, SubnetView
 from softib.tenants.writer import Done
 
-__all__ = ["Drift", "Hooks", "Programmer"]
+__all__ = ["Hooks", "Programmer"]
 
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
@@ -38,8 +39,6 @@ APPEAR_S = 2.0
 RECONCILE_S = 60.0
 KEEP_S = 2.0
 """Shortest time between two writes of the manager's file, which has all partitions."""
-LOGGED = 10
-"""Most ports of a reconciliation with a line in the log each."""
 SHARE = 10
 """Largest share of the time spent on these searches."""
 
@@ -48,39 +47,8 @@ Differences = tuple[set[int], set[int]]
 """The P_Keys missing in a table, and those that should not be there."""
 
 
-Difference = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""A port, and its missing and extra P_Keys."""
-
-
 def _bases(wrong: Differences) -> set[int]:
     return {key & DEFAULT_BASE for key in (*wrong[0], *wrong[1])}
-
-
-@dataclass(frozen=True)
-class Drift:
-    """A table changed by someone else: ``missing`` and ``extra`` are P_Keys as read. ``ended_s``: when the table was
-    read without the difference; None: not yet."""
-
-    at_s: float
-    guid: int
-    port: str
-    missing: tuple[int, ...]
-    extra: tuple[int, ...]
-    rival: bool = False
-    """Another manager was the master then."""
-    ended_s: float | None = None
-
-    @property
-    def difference(self) -> Difference:
-        """Of which port, and which P_Keys."""
-        return self.guid, self.missing, self.extra
-
-    def __str__(self) -> str:
-        keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
-        parts = [f"lacks {keys(self.missing)}, which this service programmed"] * bool(self.missing)
-        parts += [f"holds {keys(self.extra)}, which this service did not program"] * bool(self.extra)
-        rival = "; another subnet manager is the master" if self.rival else ""
-        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}{rival}"
 
 
 @dataclass
@@ -103,7 +71,7 @@ class Programmer:
 
     def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
-        self.drifts: list[Drift] = []
+        self.drifts = Drifts(hooks.clock)
         self.problem = ""
         self.master = MasterWatch(view, manager)
         self.ready = threading.Event()
@@ -428,32 +396,16 @@ class Programmer:
         state, tables = self.hooks.snapshot(), self.view.tables
         suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
         drifts, busy = self._drifts(state, self.view.read(suspects))
-        self._end_drifts(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
+        self.drifts.end(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
-            known = {d.difference for d in self.drifts if d.ended_s is None}  # not repeated every minute
-            self._enter_drifts([d for d in drifts if d.difference not in known])
+            self.drifts.enter(drifts, bool(self.master.problem))
         if self.master.problem:
             return
         self.manager.program(state)
         wrong = self._verify({d.guid for d in drifts})
-        self._end_drifts({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
-
-    def _enter_drifts(self, drifts: list[Drift]) -> None:
-        if self.master.problem:
-            drifts = [replace(d, rival=True) for d in drifts]
-        for drift in drifts[:LOGGED]:
-            LOG.warning("%s", drift)
-        if len(drifts) > LOGGED:
-            LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
-        self.drifts = (self.drifts + drifts)[-1000:]
-
-    def _end_drifts(self, read: Set[int], present: set[Difference]) -> None:
-        """The differences of ports that were ``read`` have ended, without those that are ``present``."""
-        now_s = self.hooks.clock()
-        ends = lambda d: d.ended_s is None and d.guid in read and d.difference not in present
-        self.drifts = [replace(d, ended_s=now_s) if ends(d) else d for d in self.drifts]
+        self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
         """Return the tables that differ from the state, without the ports of changes that are not

@@ -232,7 +232,7 @@ class TenantService:
         if self.programmer is not None:
             if self.programmer.problem:
                 out.append(Finding("manager", "", self.programmer.problem))
-            drifts = self.programmer.drifts
+            drifts = self.programmer.drifts.kept
             out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
         out += self._intrusions() + self._default() + self._index0() + self._qos()
         return [one for one in out if resolved or one.ended_s is None]

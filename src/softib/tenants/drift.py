@@ -1,0 +1,69 @@
+"""P_Key tables that another program changed: each difference from its first reading until a reading without it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
+
+from softib.tenants.model import guid_text, pkey_text
+
+__all__ = ["Difference", "Drift", "Drifts"]
+
+LOG = logging.getLogger("softib.tenants")
+LOGGED = 10
+"""Most ports of one comparison with a line in the log each."""
+KEPT = 1000
+Difference = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""A port, and its missing and extra P_Keys."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A table changed by someone else: ``missing`` and ``extra`` are P_Keys as read. ``ended_s``: when the table was
+    read without the difference; None: not yet."""
+
+    at_s: float
+    guid: int
+    port: str
+    missing: tuple[int, ...]
+    extra: tuple[int, ...]
+    rival: bool = False
+    """Another manager was the master then."""
+    ended_s: float | None = None
+
+    @property
+    def difference(self) -> Difference:
+        """Of which port, and which P_Keys."""
+        return self.guid, self.missing, self.extra
+
+    def __str__(self) -> str:
+        keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
+        parts = [f"lacks {keys(self.missing)}, which this service programmed"] * bool(self.missing)
+        parts += [f"holds {keys(self.extra)}, which this service did not program"] * bool(self.extra)
+        rival = "; another subnet manager is the master" if self.rival else ""
+        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}{rival}"
+
+
+class Drifts:
+    """``kept``: the newest last; replaced as a whole, so other threads may read it."""
+
+    def __init__(self, clock: Callable[[], float]):
+        self.clock = clock
+        self.kept: list[Drift] = []
+
+    def enter(self, drifts: list[Drift], rival: bool) -> None:
+        """Keep and log those that are not present already: the same difference is read every minute."""
+        present = {d.difference for d in self.kept if d.ended_s is None}
+        new = [replace(d, rival=rival) for d in drifts if d.difference not in present]
+        for drift in new[:LOGGED]:
+            LOG.warning("%s", drift)
+        if len(new) > LOGGED:
+            LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(new) - LOGGED)
+        self.kept = (self.kept + new)[-KEPT:]
+
+    def end(self, read: Set[int], present: Set[Difference]) -> None:
+        """The differences of ports that were ``read`` have ended, without those that are ``present``."""
+        now_s = self.clock()
+        ends = lambda d: d.ended_s is None and d.guid in read and d.difference not in present
+        self.kept = [replace(d, ended_s=now_s) if ends(d) else d for d in self.kept]
