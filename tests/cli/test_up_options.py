@@ -8,6 +8,7 @@ import pytest
 from softib.api.running.serving import _arguments
 from softib.cli.run.status import _engine
 from softib.cli.run.up import command
+from softib.live.status import ManagerStatus
 
 OPTIONS = [p for p in command.params if isinstance(p, click.Option) and p.name not in ("detach", "name", "help")]
 
@@ -20,4 +21,6 @@ def test_every_option_is_spelt_as_the_other_process_takes_it(option):
 
 
 def test_tables_by_another_engine_are_shown():
-    assert _engine({"engine": "torus-2QoS", "engine_used": "minhop"}) == "torus-2QoS (tables by minhop)"
+    assert (
+        _engine(ManagerStatus("internal", engine="torus-2QoS", engine_used="minhop")) == "torus-2QoS (tables by minhop)"
+    )

@@ -14,6 +14,7 @@ from softib.api import machine
 from softib.cli.itself.installation import compile as compile_verb
 from softib.cli.main import VERBS
 from softib.errors import PeerError
+from softib.live.status import FabricStatus, Mads, ManagerStatus, PortStates, VerbsUsage
 
 
 def test_it_runs_verbs_that_there_are() -> None:
@@ -58,21 +59,31 @@ def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
 def test_status_says_how_kernels_are_compiled_where_something_is_missing(kernels, shown, capsys) -> None:
     from softib.cli.run.status import _print
 
-    one = {
-        "name": "f",
-        "ready": True,
-        "pid": 1,
-        "uptime_s": 1.0,
-        "source": "s",
-        "switches": 1,
-        "cas": 1,
-        "links": 1,
-        "port_states": {"active": 2},
-        "sm": {"kind": "none"},
-        "clients": [],
-        "bugs": 0,
-        "kernels": kernels,
-        "mads": {"answered": 0, "forwarded": 0, "timed_out": 0},
-    }
+    one = FabricStatus(
+        name="f",
+        pid=1,
+        source="s",
+        ready=True,
+        ready_s=1.0,
+        uptime_s=1.0,
+        nodes=2,
+        switches=1,
+        cas=1,
+        links=1,
+        port_states=PortStates(down=0, init=0, armed=0, active=2),
+        sm=ManagerStatus(kind="none"),
+        pace=False,
+        clients=[],
+        verbs=VerbsUsage(programs=0, numbers=0, members=0, keys=0, chunks=0, octets=0),
+        mads=Mads(answered=0, forwarded=0, timed_out=0),
+        traps={},
+        kernels=kernels,
+        bugs=0,
+        log="",
+        epoch=0,
+        shared_fabric="",
+        sockname="",
+        version="",
+    )
     _print(one)
     assert ("compiled kernels: plain (no name)" in capsys.readouterr().out) is shown
