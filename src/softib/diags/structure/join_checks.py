@@ -33,7 +33,7 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
     present = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
     left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
-    if not left or found.uneven:
+    if not left or found.uneven or c.suspects.exchanged:  # all cables of exchanged switches join others
         return
     what = _shape_text(c)
     if len(found.missing) <= EXCEPTIONS * found.wanted:
