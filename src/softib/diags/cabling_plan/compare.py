@@ -187,9 +187,8 @@ def _parts(on: PlanOnFabric) -> None:
     notes = list(on.plan.notes)
     if there:
         links = [f"{view.link_name(*ports)} (line {row['line']})" for ports, (_, row) in zip(ends, there, strict=True)]
-        notes.append(
-            f"{counted(len(links), 'cable')} of these rows {plural(len(links), 'is', 'are')} in the fabric: {few(links)}"
-        )
+        be = plural(len(links), "is", "are")
+        notes.append(f"{counted(len(links), 'cable')} of these rows {be} in the fabric: {few(links)}")
     if notes:
         where = [view.location(p) for ports in ends for p in ports]
         on.findings.append(finding(PLAN_PARTS, where, "; ".join(notes), {"notes": notes}))
