@@ -48,13 +48,15 @@ class Unjudged:
 class Suspects:
     """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
     free ports that the pattern joins, ``unjudged`` kinds of cable that break their rules too
-    often. ``exchanged``: exchanged switches, whose cables are not in the other lists."""
+    often. ``exchanged``: exchanged switches, whose cables are not in the other lists. ``doubtful``:
+    single cables with a known vacancy, whose rule is of too few ports to be sure."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
     missing: list[tuple[int, int]]
     unjudged: list[Unjudged]
     exchanged: list[Exchange]
+    doubtful: list[Misplaced]
 
 
 def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspects:
@@ -70,8 +72,15 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     for kind in unjudged:
         wrong[kind.cables] = False
     swapped, rings, rest = group(view, _misplaced(view, pattern, np.flatnonzero(wrong)))
-    misplaced = sorted([*rings, *_with_a_vacancy(view, pattern, rest)], key=lambda m: m.a)
-    return Suspects(swapped, misplaced, list(_missing(view, pattern, rank)), unjudged, exchanged)
+    placed, doubtful = _with_a_vacancy(view, pattern, rest)
+    return Suspects(
+        swapped,
+        sorted([*rings, *placed], key=lambda m: m.a),
+        list(_missing(view, pattern, rank)),
+        unjudged,
+        exchanged,
+        doubtful,
+    )
 
 
 def _misplaced(view: FabricView, pattern: Pattern, cables: np.ndarray) -> list[Misplaced]:
@@ -95,25 +104,29 @@ def _too_often(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> list[Un
     return out
 
 
-def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
-    """Return misplaced cables with a known vacancy: the node where one should end has a port that is
-    free, or holds another misplaced cable, and whose rule requires the node at the other end."""
-    if not found:
-        return found
+def _with_a_vacancy(
+    view: FabricView, pattern: Pattern, found: list[Misplaced]
+) -> tuple[list[Misplaced], list[Misplaced]]:
+    """Return (misplaced cables, doubtful ones), all with a known vacancy: the node where one should
+    end has a port that is free, or holds another misplaced cable, and whose rule requires the node at
+    the other end. A cable is doubtful if the rule of its port is of too few ports to be sure."""
     fabric = view.fabric
     suspect = {p for m in found for p in (m.a, m.b)}
-    kept = []
+    sure, doubtful = list[Misplaced](), list[Misplaced]()
     for m in found:
+        places = []
         for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
-            if want < 0 or not pattern.sure[port]:
+            if want < 0 or not pattern.plain[port]:
                 continue
             node = int(fabric.port_node[port])
             candidates = (p for p in fabric.ports_of(want) if pattern.expected[p] == node)
             vacancy = next((p for p in candidates if fabric.port_cable[p] < 0 or p in suspect), None)
             if vacancy is not None:
-                kept.append(replace(m, stays=port, vacancy=vacancy))
-                break
-    return kept
+                places.append((not pattern.sure[port], port, vacancy))
+        if places:
+            unsure, stays, vacancy = min(places, key=lambda place: place[0])
+            (doubtful if unsure else sure).append(replace(m, stays=stays, vacancy=vacancy))
+    return sure, doubtful
 
 
 def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
