@@ -33,6 +33,8 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
     present = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
     left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
+    if c.suspects.exchanged:  # all cables of exchanged switches join others
+        return
     moved = _one_moved(c, found)
     if moved and not c.suspects.doubtful:
         yield _moved(c, found.missing[0], moved, _shape_text(c))
