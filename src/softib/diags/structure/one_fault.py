@@ -270,8 +270,8 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
 
 
 def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
-    """A cable that may be misplaced becomes evidence of the one missing cable between its switches and
-    those where it may belong."""
+    """Return a cable that may be misplaced becomes evidence of the one missing cable between its
+    switches and those where it may belong."""
     missing = [i for i, f in enumerate(findings) if f.code == "missing-cable" and len(_nodes(f)) == PAIR]
     folded = set()
     for i, f in enumerate(findings):

@@ -188,7 +188,7 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
 
 
 def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: Cables) -> None:
-    """Return PortGUIDs of CAs from the port's record, otherwise from its peer's record."""
+    """Take PortGUIDs of CAs from the port's record, otherwise from its peer's record."""
     is_switch = c["node_type"] == NodeType.SWITCH
     stated = np.array([max(g, 0) for g in r.port_guid], np.uint64)
     by_peer = np.array([max(g, 0) for g in r.peer_guid], np.uint64)

@@ -362,7 +362,7 @@ _DATE = re.compile(
 )
 """A port that a spreadsheet program took for a date: 1/5 is 5-Jan, Jan 5, 5. Jan, 05.01., 2026-01-05."""
 NOT_BUILT = re.compile(
-    "^(?:cancel|remov|delet|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
+    "^(?:cancel|remov|delete|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
     "storn|entfall|entfern|geloscht|abgebaut|ruckgebaut|gestrichen|annul|supprim|retire|enleve|abandonn|eliminad|anulad|retirad|"
     "eliminat|rimoss|cancellat|取消|已取消|删除|已删除|作废|拆除|已拆除|中止|撤去|削除|취소|삭제|철거|отмен|удал|демонтир|снят)"
 )
