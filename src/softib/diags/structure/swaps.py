@@ -77,7 +77,7 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     named = {m.a for m in (*placed, *doubtful)}
     left = [m for m in rest if m.a not in named]
     halves = np.flatnonzero(contra & confirmed & ~loops & ~explained(view, pattern, exchanged))
-    unjudged += _beside_swaps(view, pattern, left, halves, [*rings, *(m for pair in swapped for m in pair)])
+    unjudged += _left_by_swaps(view, pattern, left, halves, [*rings, *(m for pair in swapped for m in pair)])
     return Suspects(
         swapped,
         sorted([*rings, *placed], key=lambda m: m.a),
@@ -106,7 +106,7 @@ def _too_often(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> list[Un
     return out
 
 
-def _beside_swaps(
+def _left_by_swaps(
     view: FabricView, pattern: Pattern, left: list[Misplaced], halves: np.ndarray, certain: list[Misplaced]
 ) -> list[Unjudged]:
     """Return the cables ``left`` of kinds in which ``certain`` swaps and rings confirm the rule. Where
@@ -153,7 +153,7 @@ def _with_a_vacancy(
     suspect = {p for m in found for p in (m.a, m.b)}
     sure, doubtful = list[Misplaced](), list[Misplaced]()
     for m in found:
-        places = []
+        vacancies = []
         for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
             if want < 0 or not pattern.plain[port]:
                 continue
@@ -161,9 +161,9 @@ def _with_a_vacancy(
             candidates = (p for p in fabric.ports_of(want) if pattern.expected[p] == node)
             vacancy = next((p for p in candidates if fabric.port_cable[p] < 0 or p in suspect), None)
             if vacancy is not None:
-                places.append((not pattern.sure[port], port, vacancy))
-        if places:
-            unsure, stays, vacancy = min(places, key=lambda place: place[0])
+                vacancies.append((not pattern.sure[port], port, vacancy))
+        if vacancies:
+            unsure, stays, vacancy = min(vacancies, key=lambda vacancy: vacancy[0])
             (doubtful if unsure else sure).append(replace(m, stays=stays, vacancy=vacancy))
     return sure, doubtful
 
