@@ -78,11 +78,11 @@ def _one_moved(c: Context, found: Joins) -> list[int]:
     has one more than most, or the one cable that joins no neighbours."""
     if len(found.missing) != 1:
         return []
-    beside = found.beside(c.view, c.structure.shape)
-    if [more for _, more in found.surplus] == [1] and not beside:
+    extra = found.extra_cables(c.view, c.structure.shape)
+    if [more for _, more in found.surplus] == [1] and not extra:
         cables = list(found.surplus[0][0])
     else:
-        cables = beside if len(beside) == 1 and not found.surplus else []
+        cables = extra if len(extra) == 1 and not found.surplus else []
     done = c.seen.get("cables", set())
     return [] if any({int(c.view.port_a[i]), int(c.view.port_b[i])} & done for i in cables) else cables
 
