@@ -289,8 +289,8 @@ class TenantService:
         out = []
         if manager in first:
             text = (
-                f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index 0 "
-                f"of it, where management needs the default P_Key; remove the port, or run the manager on another host"
+                f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index "
+                f"0 of it, where management needs the default P_Key; remove it, or run the manager on another host"
             )
             out.append(Finding("index0", guid_text(manager), text))
         return out + [

@@ -21,9 +21,10 @@ from softib.live.subnet_reader import SubnetReader, read_wire
 from softib.live.umad_client.wire import MadWire
 from softib.plural import counted
 from softib.sm.config import SmConfig
+from softib.sm.database import Database
 from softib.sm.managers.link_mgr import unchanged
 
-__all__ = ["disable", "enable", "joins_parts", "link_states", "lost_pairs", "rerouted", "switched"]
+__all__ = ["cut_off", "disable", "enable", "joins_parts", "link_states", "lost_pairs", "rerouted", "switched"]
 
 LOOKS_S = 1.0
 COMES_UP_S = 5
@@ -44,7 +45,10 @@ def _reader(wire: MadWire) -> SubnetReader:
 
 def _row(reader: SubnetReader, end: End) -> int:
     """Return the row of a switch port; -1 if the subnet has none."""
-    db = reader.subnet.db
+    return _row_of(reader.subnet.db, end)
+
+
+def _row_of(db: Database, end: End) -> int:
     node = db.node_of(end[0])
     if node < 0 or not db.is_switch[node] or not 0 < end[1] <= int(db.node_nports[node]):
         return -1
@@ -104,6 +108,29 @@ def switched(
             time.sleep(LOOKS_S)
             looks -= 1
         before = left
+
+
+def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
+    """Return why these cables must stay in use, or an empty text: without them this host's port, or the subnet
+    manager's, is not in the largest part of the subnet."""
+    db = _reader(wire).subnet.db
+    end_ports = db.end_ports()
+    masters = end_ports[
+        PortInfo.lid.get(db.port_info[end_ports]) == PortInfo.master_sm_lid.get(db.port_info[db.sm_port])
+    ]
+    rows = np.flatnonzero(db.port_peer[: db.n_ports] >= 0)
+    lost = [_row_of(db, end) for ends in cables for end in ends]
+    rows = rows[~np.isin(rows, lost) & ~np.isin(db.port_peer[rows], lost)]
+    part = components(db.n_nodes, db.port_node[rows], db.port_node[db.port_peer[rows]])
+    sizes = np.bincount(part, minlength=db.n_nodes)
+    for row, what in ((db.sm_port, "this host"), *((int(row), "the subnet manager") for row in masters)):
+        own = part[db.port_node[row]]
+        if sizes[own] <= np.delete(sizes, own).max(initial=0):
+            return (
+                f"{db.port_name(row)} is the port of {what}, and would reach {counted(int(sizes[own]) - 1, 'node')} of "
+                f"{db.n_nodes - 1}; no port was disabled, leave out its port and its last cables to other switches"
+            )
+    return ""
 
 
 def _switch_rows(reader: SubnetReader, ends: Sequence[End], away: frozenset[int]) -> list[tuple[int, End]]:
