@@ -167,6 +167,10 @@ class TenantService:
             held = [guid for guid in held if guid in self.view.tables]
         return [*held, *sorted(self.programmer.unread(pkey).keys() - set(held))]
 
+    def taken_keys(self) -> set[int]:
+        """Return the P_Keys that are not free: of partitions, in quarantine, or in a port's table."""
+        return {*list(self.state.partitions), *(int(one.pkey, 16) for one in self.resting())}
+
     def refuse_held_key(self, pkey: int, members: Collection[int] = ()) -> None:
         """Raise :class:`Refused` if a port other than ``members`` may hold ``pkey`` without a partition, after a look
         at those that did, and after the changes that wait."""
