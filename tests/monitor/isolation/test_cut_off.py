@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from softib.monitor.isolation.ports import cut_off
+from softib.iba.constants import Method, PhysState
+from softib.monitor.isolation.ports import cut_off, switched
 from tests.live.test_audit import Plane, SmConfig, bring_up, generate
 
 
@@ -39,3 +40,25 @@ def test_the_managers_port_leaf_and_uplinks_stay(fabric):
     assert [cut_off(wire, cables(fabric, one)) for one in (others[0], leaf_of(others[0]))] == ["", ""]
     spines = [s for s in range(fabric.sizes.nodes) if fabric.is_switch[s] and not cables(fabric, s, switches=False)]
     assert cut_off(wire, cables(fabric, spines[0])) == ""
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_device_is_cut_off_when_its_ports_confirmed_it(deaf):
+    """A Set without an answer is no state that was read, even if the device is out of reach afterwards."""
+    made = generate("fat-tree", radix=4, levels=2)
+    bring_up(made, config=SmConfig())
+    wire = Plane(made)
+    last = next(h for h in reversed(range(made.sizes.nodes)) if made.is_host[h])
+    leaf = int(made.port_node[made.port_peer[next(r for r in made.ports_of(last) if made.port_peer[r] >= 0)]])
+    exchange = wire.exchange
+
+    def without_answers(outbox=None):
+        inbox = exchange(outbox)
+        if inbox is None or not deaf:
+            return inbox
+        inbox = inbox[inbox.mad[:, 3] != Method.GET_RESP] if (outbox.mad[:, 3] == Method.SET).any() else inbox
+        return inbox if len(inbox) else None
+
+    wire.exchange = without_answers
+    results = switched(wire, cables(made, leaf), PhysState.DISABLED, frozenset({int(made.node_guid[leaf])}))
+    assert all(why == "" for _, why in results) != deaf

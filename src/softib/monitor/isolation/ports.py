@@ -56,8 +56,9 @@ def _row_of(db: Database, end: End) -> int:
 
 
 def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
-    """Set PortPhysState of a switch port. Returns the reason for a failure, or an empty text."""
-    db, failed = reader.subnet.db, ""
+    """Set PortPhysState of a switch port. Returns the reason for a failure, or an empty text: the answer has the
+    state."""
+    db, failed = reader.subnet.db, "the port did not confirm the state"
     image = unchanged(db.port_info[[row]].copy())
     PortInfo.port_phys_state.set(image, int(phys))
     rows = np.array([row], np.int64)
@@ -67,7 +68,12 @@ def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
         nonlocal failed
         failed = f"Set(PortInfo) {why} (an M_Key may protect the port)"
 
-    reader.drive("ports", lambda attr, tags, data: None, lost)
+    def answered(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        nonlocal failed
+        is_disabled = bool(PortInfo.port_phys_state.get(data[0]) == PhysState.DISABLED)
+        failed = "" if is_disabled == (phys == PhysState.DISABLED) else "the port did not change"
+
+    reader.drive("ports", answered, lost)
     return failed
 
 
@@ -83,6 +89,7 @@ def switched(
     is disabled now.
     """
     out: list[tuple[End | None, str]] = [(None, "neither end is a switch port that answers")] * len(cables)
+    disables, tried, confirmed = phys == PhysState.DISABLED, set[int](), set[int]()
     before, looks = list[tuple[int, End]](), COMES_UP_S if phys == PhysState.POLLING else 0
     while True:
         reader, wrong, absent = _reader(wire), list[tuple[int, int, End]](), False
@@ -94,7 +101,7 @@ def switched(
             wrong += [(i, *row) for row in opposite]
             if rows and not opposite:
                 out[i] = rows[0][1], ""
-            elif not rows and phys == PhysState.DISABLED and any(end[0] in away for end in ends):
+            elif not rows and any(end[0] in away for end in ends) and disables and (i in confirmed or i not in tried):
                 out[i] = ends[0], ""  # it is cut off with its device
             absent |= not rows
         left = [(i, end) for i, _, end in wrong]
@@ -103,7 +110,10 @@ def switched(
         hops = reader.subnet.db.routes.hops[reader.subnet.db.port_route[[row for _, row, _ in wrong]]]
         for at in np.argsort(-hops, kind="stable").tolist():
             i, row, _ = wrong[at]
-            out[i] = None, _set(reader, row, phys) or "the port did not change"
+            why = _set(reader, row, phys)
+            tried.add(i)
+            confirmed |= set() if why else {i}
+            out[i] = None, why or "the port did not change"
         if absent and looks:  # devices at a port that has just come up
             time.sleep(LOOKS_S)
             looks -= 1
