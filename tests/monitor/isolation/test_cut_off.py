@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, PhysState
 from softib.monitor.isolation.ports import cut_off, switched
-from tests.live.test_audit import Plane, SmConfig, bring_up, generate
+from softib.scenario.bring_up import bring_up
+from softib.sm.config import SmConfig
+from tests.live.lab import Plane
 
 
 @pytest.fixture(scope="module")
