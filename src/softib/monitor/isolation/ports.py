@@ -134,10 +134,10 @@ def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
     part = components(db.n_nodes, db.port_node[rows], db.port_node[db.port_peer[rows]])
     sizes = np.bincount(part, minlength=db.n_nodes)
     for row, what in ((db.sm_port, "this host"), *((int(row), "the subnet manager") for row in masters)):
-        home = part[db.port_node[row]]
-        if sizes[home] <= np.delete(sizes, home).max(initial=0):
+        mine = part[db.port_node[row]]
+        if sizes[mine] <= np.delete(sizes, mine).max(initial=0):
             return (
-                f"{db.port_name(row)} is the port of {what}, and would reach {counted(int(sizes[home]) - 1, 'node')} of "
+                f"{db.port_name(row)} is the port of {what} and would reach {counted(int(sizes[mine]) - 1, 'node')} of "
                 f"{db.n_nodes - 1}; no port was disabled, leave out its port and its last cables to other switches"
             )
     return ""
