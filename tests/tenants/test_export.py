@@ -151,3 +151,18 @@ def test_a_file_without_the_default_partition_leaves_it_as_it_is(ask, service):
 def test_rate_and_mtu_without_ipoib_are_taken(ask, service):
     taken(ask, "partitions.conf", "red=0x5, rate=16, mtu=5, sl=2 : 0xaa=full ;\n")
     assert (service.state.partitions[5].qos.mtu, service.state.partitions[5].qos.rate) == (4, 100)
+
+
+def test_a_partition_without_a_pkey_takes_no_other_over(ask, service):
+    """OpenSM chooses the key of such a line; here 0x1 is another partition's, 0x2 is in quarantine, and 0x3 is further down in the file."""
+    entered(ask, "0x1", {"00000000000000aa": "full"}, "red")
+    entered(ask, "0x2", {"00000000000000bb": "full"}, "blue")
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x2")[0] == 200
+    before = service.state.partitions[1]
+    conf = "Default=0x7fff, ipoib : ALL=full ;\ng : 0xcc=full ;\nh=0x3 : 0xdd=full ;\ng : 0xee ;\n"
+    (note,) = taken(ask, "partitions.conf", conf)
+    now = service.state.partitions
+    assert now[1] == before and now[3].members.keys() == {0xDD}
+    (made,) = (p for p in now.values() if p.name == "g")
+    assert made.members.keys() == {0xCC, 0xEE} and made.pkey not in (1, 2, 3)
+    assert "g has no P_Key" in note and f"{made.pkey:#x}" in note

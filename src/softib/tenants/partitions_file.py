@@ -81,10 +81,16 @@ def _not_held(p: Partition) -> str:
     return f"# This file cannot hold of {p.pkey:#x}: {', '.join(parts)}\n" if parts else ""
 
 
-def from_conf(text: str, name: str) -> tuple[list[Partition], list[str]]:
-    """Return the partitions of a file, and a line for each part that the service does not support.
+def from_conf(text: str, name: str, taken: Iterable[int] = ()) -> tuple[list[Partition], list[str]]:
+    """Return the partitions of a file, and a line for each part that the service does not support. A partition without
+    a P_Key gets one that is neither ``taken`` nor in the file.
     Raises :class:`InputError` with file and line if it cannot be read."""
     partitions, notes = parse_changes(text, name), list[str]()
+    if taken := set(taken):
+        partitions = parse_changes(text, name, taken | {p.pkey for p in partitions})
+        notes += [
+            f"{name}: {p.name or 'a partition'} has no P_Key; it gets {p.pkey:#x}" for p in partitions if p.chosen
+        ]
     default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
     if default is not None:
         default.members[:0] = BEFORE_FILE

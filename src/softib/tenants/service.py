@@ -167,6 +167,10 @@ class TenantService:
             held = [guid for guid in held if guid in self.view.tables]
         return [*held, *sorted(self.programmer.unread(pkey).keys() - set(held))]
 
+    def taken_keys(self) -> set[int]:
+        """Return the P_Keys that are not free: of partitions, in quarantine, or in a port's table."""
+        return {*list(self.state.partitions), *(int(one.pkey, 16) for one in self.resting())}
+
     def refuse_held_key(self, pkey: int, members: Collection[int] = ()) -> None:
         """Raise :class:`Refused` if a port other than ``members`` may hold ``pkey`` without a partition, after a look
         at those that did, and after the changes that wait."""
@@ -289,8 +293,8 @@ class TenantService:
         out = []
         if manager in first:
             text = (
-                f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index 0 "
-                f"of it, where management needs the default P_Key; remove the port, or run the manager on another host"
+                f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index "
+                f"0 of it, where management needs the default P_Key; remove it, or run the manager on another host"
             )
             out.append(Finding("index0", guid_text(manager), text))
         return out + [

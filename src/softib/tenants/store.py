@@ -82,6 +82,7 @@ class Store:
             raise InputError(f"{folder}: cannot keep tenants there: {error.strerror or error}") from None
         try:
             self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self.db.create_function("without_waiting", 1, lambda text: _WAITED.sub("", text), deterministic=True)
             os.chmod(self.path, 0o600)
             for pragma in (f"busy_timeout = {BUSY_MS}", "journal_mode = WAL", "synchronous = FULL"):
                 self.db.execute(f"PRAGMA {pragma}")
@@ -228,11 +229,10 @@ class Store:
     def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
         """Set the state of revisions, and add ``detail`` to their text, without the ports that they waited for; within
         a transaction."""
-        for number in numbers:
-            for (text,) in self.db.execute("SELECT detail FROM revision WHERE id = ?", (number,)).fetchall():
-                text = _WAITED.sub("", text) + (f"; {detail}" if detail else "")
-                values = (state, at_s, text, number)
-                self.db.execute("UPDATE revision SET state = ?, settled_s = ?, detail = ? WHERE id = ?", values)
+        self.db.executemany(
+            "UPDATE revision SET state = ?, settled_s = ?, detail = without_waiting(detail) || ? WHERE id = ?",
+            [(state, at_s, f"; {detail}" if detail else "", number) for number in numbers],
+        )
 
     def backup(self, path: Path) -> None:
         """Copy the database to ``path`` while it is in use."""

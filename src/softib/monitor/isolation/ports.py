@@ -21,9 +21,10 @@ from softib.live.subnet_reader import SubnetReader, read_wire
 from softib.live.umad_client.wire import MadWire
 from softib.plural import counted
 from softib.sm.config import SmConfig
+from softib.sm.database import Database
 from softib.sm.managers.link_mgr import unchanged
 
-__all__ = ["disable", "enable", "joins_parts", "link_states", "lost_pairs", "rerouted", "switched"]
+__all__ = ["cut_off", "disable", "enable", "joins_parts", "link_states", "lost_pairs", "rerouted", "switched"]
 
 LOOKS_S = 1.0
 COMES_UP_S = 5
@@ -44,7 +45,10 @@ def _reader(wire: MadWire) -> SubnetReader:
 
 def _row(reader: SubnetReader, end: End) -> int:
     """Return the row of a switch port; -1 if the subnet has none."""
-    db = reader.subnet.db
+    return _row_of(reader.subnet.db, end)
+
+
+def _row_of(db: Database, end: End) -> int:
     node = db.node_of(end[0])
     if node < 0 or not db.is_switch[node] or not 0 < end[1] <= int(db.node_nports[node]):
         return -1
@@ -52,8 +56,9 @@ def _row(reader: SubnetReader, end: End) -> int:
 
 
 def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
-    """Set PortPhysState of a switch port. Returns the reason for a failure, or an empty text."""
-    db, failed = reader.subnet.db, ""
+    """Set PortPhysState of a switch port. Returns the reason for a failure, or an empty text: the answer has the
+    state."""
+    db, failed = reader.subnet.db, "the port did not confirm the state"
     image = unchanged(db.port_info[[row]].copy())
     PortInfo.port_phys_state.set(image, int(phys))
     rows = np.array([row], np.int64)
@@ -63,7 +68,12 @@ def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
         nonlocal failed
         failed = f"Set(PortInfo) {why} (an M_Key may protect the port)"
 
-    reader.drive("ports", lambda attr, tags, data: None, lost)
+    def answered(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        nonlocal failed
+        is_disabled = bool(PortInfo.port_phys_state.get(data[0]) == PhysState.DISABLED)
+        failed = "" if is_disabled == (phys == PhysState.DISABLED) else "the port did not change"
+
+    reader.drive("ports", answered, lost)
     return failed
 
 
@@ -79,6 +89,7 @@ def switched(
     is disabled now.
     """
     out: list[tuple[End | None, str]] = [(None, "neither end is a switch port that answers")] * len(cables)
+    disables, tried, confirmed = phys == PhysState.DISABLED, set[int](), set[int]()
     before, looks = list[tuple[int, End]](), COMES_UP_S if phys == PhysState.POLLING else 0
     while True:
         reader, wrong, absent = _reader(wire), list[tuple[int, int, End]](), False
@@ -90,7 +101,7 @@ def switched(
             wrong += [(i, *row) for row in opposite]
             if rows and not opposite:
                 out[i] = rows[0][1], ""
-            elif not rows and phys == PhysState.DISABLED and any(end[0] in away for end in ends):
+            elif not rows and any(end[0] in away for end in ends) and disables and (i in confirmed or i not in tried):
                 out[i] = ends[0], ""  # it is cut off with its device
             absent |= not rows
         left = [(i, end) for i, _, end in wrong]
@@ -99,11 +110,37 @@ def switched(
         hops = reader.subnet.db.routes.hops[reader.subnet.db.port_route[[row for _, row, _ in wrong]]]
         for at in np.argsort(-hops, kind="stable").tolist():
             i, row, _ = wrong[at]
-            out[i] = None, _set(reader, row, phys) or "the port did not change"
+            why = _set(reader, row, phys)
+            tried.add(i)
+            confirmed |= set() if why else {i}
+            out[i] = None, why or "the port did not change"
         if absent and looks:  # devices at a port that has just come up
             time.sleep(LOOKS_S)
             looks -= 1
         before = left
+
+
+def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
+    """Return why these cables must stay in use, or an empty text: without them this host's port, or the subnet
+    manager's, is not in the largest part of the subnet."""
+    db = _reader(wire).subnet.db
+    end_ports = db.end_ports()
+    masters = end_ports[
+        PortInfo.lid.get(db.port_info[end_ports]) == PortInfo.master_sm_lid.get(db.port_info[db.sm_port])
+    ]
+    rows = np.flatnonzero(db.port_peer[: db.n_ports] >= 0)
+    lost = [_row_of(db, end) for ends in cables for end in ends]
+    rows = rows[~np.isin(rows, lost) & ~np.isin(db.port_peer[rows], lost)]
+    part = components(db.n_nodes, db.port_node[rows], db.port_node[db.port_peer[rows]])
+    sizes = np.bincount(part, minlength=db.n_nodes)
+    for row, what in ((db.sm_port, "this host"), *((int(row), "the subnet manager") for row in masters)):
+        mine = part[db.port_node[row]]
+        if sizes[mine] <= np.delete(sizes, mine).max(initial=0):
+            return (
+                f"{db.port_name(row)} is the port of {what} and would reach {counted(int(sizes[mine]) - 1, 'node')} of "
+                f"{db.n_nodes - 1}; no port was disabled, leave out its port and its last cables to other switches"
+            )
+    return ""
 
 
 def _switch_rows(reader: SubnetReader, ends: Sequence[End], away: frozenset[int]) -> list[tuple[int, End]]:

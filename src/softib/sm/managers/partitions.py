@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,7 +123,7 @@ class PartitionGroup:
 class Partition:
     """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL
     bits) in the order of the file: a later line for a port replaces an earlier one. ``stated``: the
-    flags with a number that its head has, and no defaults."""
+    flags with a number that its head has, and no defaults. ``chosen``: the file has no P_Key for it."""
 
     name: str
     pkey: int
@@ -132,6 +133,7 @@ class Partition:
     members: list[tuple[int | str, int]] = field(default_factory=list)
     groups: list[PartitionGroup] = field(default_factory=list)
     stated: dict[str, int] = field(default_factory=dict)
+    chosen: bool = False
 
 
 DEFAULT_PARTITIONS = [
@@ -159,10 +161,11 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
     return sorted(partitions, key=lambda p: p.pkey != DEFAULT_BASE)
 
 
-def parse_changes(text: str, name: str) -> list[Partition]:
+def parse_changes(text: str, name: str, taken: Container[int] = ()) -> list[Partition]:
     """Return the partitions in ``text`` and no others, in the format of a partitions.conf; one
-    without ports ends. Raises :class:`InputError` with file, line and reason."""
-    partitions, problems = _read(text, name)
+    without ports ends. A partition without a P_Key gets none of ``taken``. Raises :class:`InputError` with file, line
+    and reason."""
+    partitions, problems = _read(text, name, taken)
     if problems:
         raise problems[0]
     return partitions
@@ -174,14 +177,14 @@ def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
     return [str(why) for why in _read(text, name)[1]]
 
 
-def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
+def _read(text: str, name: str, taken: Container[int] = ()) -> tuple[list[Partition], list[InputError]]:
     partitions, problems = list[Partition](), list[InputError]()
     of_pkey: dict[int, Partition] = {}
     for line, definition, ended in _definitions(text):
         try:
             if not ended:
                 raise InputError(f"{name}:{line}: a partition without an end; add ; after its last port")
-            partition = _partition(definition, partitions, f"{name}:{line}")
+            partition = _partition(definition, partitions, f"{name}:{line}", taken)
         except InputError as why:
             problems.append(why)
             continue
@@ -213,7 +216,7 @@ def _definitions(text: str) -> list[tuple[int, str, bool]]:
     return [*out, (begun, current, False)] if current.strip() else out
 
 
-def _partition(text: str, before: list[Partition], where: str) -> Partition:
+def _partition(text: str, before: list[Partition], where: str, taken: Container[int] = ()) -> Partition:
     head, colon, body = text.partition(":")
     if not colon:
         raise InputError(f"{where}: no ':' between the partition and its ports; use for example storage=0x10 : ALL ;")
@@ -221,10 +224,10 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
     name, _, number = (w.strip() for w in fields[0].partition("="))
     if not number and name[:1].isdigit():  # nothing but a P_Key
         name, number = "", name
-    pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before)
+    pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before, taken)
     if not pkey:
-        raise InputError(f"{where}: P_Key {number} is not possible; use 0x1 to 0x7fff")
-    partition, member = Partition(name, pkey), LIMITED
+        raise InputError(f"{where}: P_Key {number or 'of no number'} is not possible; use 0x1 to 0x7fff")
+    partition, member = Partition(name, pkey, chosen=not number and pkey != DEFAULT_BASE), LIMITED
     flags, scopes = dict[str, int](), list[int]()
     for word in filter(None, fields[1:]):
         key, _, value = (w.strip() for w in word.partition("="))
@@ -300,14 +303,14 @@ def _port(word: str, where: str) -> int | str:
     return _number(word, (1 << 64) - 1, f"{where}: port")
 
 
-def _pkey_for(name: str, before: list[Partition]) -> int:
+def _pkey_for(name: str, before: list[Partition], taken: Container[int]) -> int:
     if name.lower() == "default":
         return DEFAULT_BASE
     same = next((p.pkey for p in before if name and p.name == name), 0)
     if same:
         return same
     used = {p.pkey for p in before}
-    return next(k for k in range(1, DEFAULT_BASE + 1) if k not in used)
+    return next((k for k in range(1, DEFAULT_BASE) if k not in used and k not in taken), 0)
 
 
 def _membership(word: str, where: str) -> int:

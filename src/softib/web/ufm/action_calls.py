@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 
 from softib.errors import InputError, PeerError
 from softib.iba.constants import PhysState
-from softib.monitor.isolation.ports import switched
+from softib.monitor.isolation.ports import cut_off, switched
+from softib.tenants.changes import Refused
 from softib.tenants.service import TenantService
 from softib.web.events import Event
 from softib.web.remembered import End
@@ -51,6 +52,10 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
         account = operator_of(request)
         cables = [_ends(reading, name) for name in names]
         states = (PhysState.DISABLED, PhysState.POLLING) if isolates is None else (_STATE[isolates],)
+        if PhysState.DISABLED in states:
+            with service.wire() as wire:
+                if why := cut_off(wire, cables):
+                    raise Refused(why)
         for state in states:
             with service.wire() as wire:
                 results = switched(wire, cables, state, frozenset(int(guid, 16) for guid in away))

@@ -139,8 +139,8 @@ def _canonical(body: bytes) -> bytes:
 
 def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager: int) -> str:
     """Make a change that only affects the tenant's partitions, and no ports of other tenants or of the subnet
-    ``manager``. The right to the
-    partition that the request names comes before anything that the change says of it."""
+    ``manager``. The right to the partition that the request names comes before anything that the change says of
+    it."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
         raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")

@@ -286,7 +286,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         if body.format == "ufm":
             partitions, notes = from_ufm(body.content)
         elif isinstance(body.content, str):
-            partitions, notes = from_conf(body.content, "partitions.conf")
+            partitions, notes = from_conf(body.content, "partitions.conf", service.taken_keys())
         else:
             raise InputError("content: must be the text of partitions.conf")
         change: Change = lambda draft: _entered(draft, partitions, service)
