@@ -84,7 +84,7 @@ def test_rotated_cables_of_a_small_torus_are_each_named(length: int) -> None:
     assert named == {frozenset(pair) for pair in zip(ports, ends, strict=True)}
 
 
-@pytest.mark.parametrize("swaps", [6, 8, 10])
+@pytest.mark.parametrize("swaps", [6, 8, 10, 12, 16])
 def test_many_swaps_are_named_or_counted_as_not_judged(swaps: int) -> None:
     """A tenth of the cables and more: pairs put themselves right; of other cables at least the number is reported."""
     fabric, rng = generate("fat-tree", radix=16, levels=2, hosts=64), np.random.default_rng(swaps)

@@ -33,6 +33,8 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
     present = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
     left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
+    if c.suspects.exchanged:  # all cables of exchanged switches join others
+        return
     moved = _one_moved(c, found)
     if moved and not c.suspects.doubtful:
         yield _moved(c, found.missing[0], moved, _shape_text(c))
@@ -76,11 +78,11 @@ def _one_moved(c: Context, found: Joins) -> list[int]:
     has one more than most, or the one cable that joins no neighbours."""
     if len(found.missing) != 1:
         return []
-    beside = found.beside(c.view, c.structure.shape)
-    if [more for _, more in found.surplus] == [1] and not beside:
+    extra = found.extra_cables(c.view, c.structure.shape)
+    if [more for _, more in found.surplus] == [1] and not extra:
         cables = list(found.surplus[0][0])
     else:
-        cables = beside if len(beside) == 1 and not found.surplus else []
+        cables = extra if len(extra) == 1 and not found.surplus else []
     done = c.seen.get("cables", set())
     return [] if any({int(c.view.port_a[i]), int(c.view.port_b[i])} & done for i in cables) else cables
 

@@ -59,7 +59,7 @@ class Joins:
     surplus: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     """Cables (rows of the view) of each join that has more than most, and how many more."""
 
-    def beside(self, view: FabricView, shape: Shape) -> list[int]:
+    def extra_cables(self, view: FabricView, shape: Shape) -> list[int]:
         """Return cables between switches of the shape that it does not join (rows of the view)."""
         if not shape.forms:
             return []
