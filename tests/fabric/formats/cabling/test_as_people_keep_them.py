@@ -522,7 +522,12 @@ def test_names_that_the_cables_do_not_tell_are_refused(fabric, tmp_path: Path) -
     """A plan of another fabric, and one with fewer devices."""
     registry.write(fabric, tmp_path / "f.ibnetdiscover")
     few = written(tmp_path / "few.csv", ["From", "Port", "To", "Port"], ["x1", 1, "y1", 1])
-    assert "no group of its names" in one_line(softib("convert", few, "--match", tmp_path / "f.ibnetdiscover"))
+    said = one_line(softib("convert", few, "--match", tmp_path / "f.ibnetdiscover"))
+    assert "no group of names in the fabric has 1 device as x# has; it has leaf-# (8), spine-# (4)" in said
+    flat = [[f"{name}{i}", 1, f"r{i}", 1 + (name == "l")] for i in range(1, 9) for name in ("l", "q")]
+    several = written(tmp_path / "several.csv", ["From", "Port", "To", "Port"], *flat)
+    said = one_line(softib("convert", several, "--match", tmp_path / "f.ibnetdiscover"))
+    assert "l#, r#, q# have 8 devices each, and the fabric has fewer such groups: leaf-# (8)" in said
     rows = [[f"l{i}", 8 - j, f"s{j}", 8 - i] for i in range(1, 9) for j in range(1, 5)]
     wrong = written(tmp_path / "wrong.csv", ["From", "Port", "To", "Port"], *rows)
     assert "at most 1 of 32 cables is as planned with other names" in one_line(

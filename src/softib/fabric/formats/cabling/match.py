@@ -45,6 +45,8 @@ __all__ = ["MatchedPlan", "NameProposal", "is_unnamed", "match_plan", "propose_n
 AGREE = 0.9
 """Number of rows that must agree with a proposal."""
 MOST_COMBINATIONS = 20_000
+MOST_GROUPS = 6
+"""Number of groups that a message lists."""
 DESCRIPTION_BYTES = 64
 Family = list[str]
 
@@ -92,9 +94,7 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
     work = _Search(plan, fabric)
     ranked = work.ranked()
     if not ranked:
-        raise InputError(
-            f"{plan.path}: no group of its names has as many devices as a group in the fabric; give a node-name-map"
-        )
+        raise InputError(f"{plan.path}: {work.obstacle()}; give a node-name-map")
     (agree, chosen), rest = ranked[0], ranked[1:]
     if agree < AGREE * len(plan):
         raise InputError(
@@ -147,6 +147,22 @@ class _Search:
                 chosen = dict(zip(keys, combination, strict=True))
                 ranked.append((sum(self._agree(a, b, chosen[a], chosen[b]) for a, b in self.rows), chosen))
         return sorted(ranked, key=lambda one: -one[0])
+
+    def obstacle(self) -> str:
+        """Return the reason why :meth:`ranked` has no assignment."""
+        sized = [(key.partition(" ")[2], len(members)) for key, members in self.other.items()]
+        there = ", ".join(f"{name} ({n})" for name, n in sized[:MOST_GROUPS]) + ", …" * (len(sized) > MOST_GROUPS)
+        for key, members in self.mine.items():
+            n = len(members)
+            alike = [k for k, m in self.mine.items() if len(m) == n]
+            if n not in {m for _, m in sized}:
+                return f"no group of names in the fabric has {counted(n, 'device')} as {key} has; it has {there}"
+            if len(alike) > sum(m == n for _, m in sized):
+                return (
+                    f"{', '.join(alike[:MOST_GROUPS])} have {counted(n, 'device')} each, and the fabric has fewer such "
+                    f"groups: {there}"
+                )
+        return f"its {len(self.mine)} groups of names can be assigned in more than {MOST_COMBINATIONS:,} ways"
 
     def _agree(self, a: str, b: str, as_a: str, as_b: str) -> int:
         key = (a, b, as_a, as_b)
