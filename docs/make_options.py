@@ -41,7 +41,7 @@ def commands(command: click.Command, context: click.Context) -> Iterator[tuple[c
 def section(command: click.Command, context: click.Context, level: int) -> list[str]:
     """Heading, usage and options of one command."""
     usage = " ".join(command.collect_usage_pieces(context))
-    lines = [f"{'#' * level} {context.command_path}", "", f"    {context.command_path} {usage}", ""]
+    lines = [f"{'#' * level} {context.command_path}", "", f"`{context.command_path} {usage}`", ""]
     records = [p.get_help_record(context) for p in command.get_params(context)]
     rows = [
         record for record in records if record is not None and record[0].startswith("-") and "--help" not in record[0]

@@ -111,8 +111,8 @@ def lines(left: Sequence[Row]) -> list[str]:
     rows = [f"| {name} | {n} | {100 * a:.0f} % | {100 * b:.0f} % | {c:.1f} |" for name, (n, a, b, c) in found.items()]
     widths = ", ".join(f"{width(left, name):.1f} ({name})" for name in LIBRARIES[:2])
     return [
-        "Every answer has a range that contains nine of ten measurements of machines left out of the fit; for NCCL, one range for each class of sizes (to 32 KiB, 1 MiB, 64 MiB, above). *From others* counts with ranges computed without the",
-        "machine's rows, twice as wide (on a logarithmic scale) for an operation that no other machine measured. *Times the error*: the median half width of these ranges divided by the median error.",
+        "Every answer has a range that contains nine of ten measurements of machines left out of the fit; for NCCL, one range for each class of sizes (to 32 KiB, 1 MiB, 64 MiB, above). *From others*: the share inside ranges computed without the",
+        "machine's rows; for an operation that no other machine measured, the range is twice as wide on a logarithmic scale. *Times the error*: the median half width of these ranges divided by the median error.",
         f"Over all machines that is {widths}; normally distributed errors would give 2.4. Errors here have longer tails: most sizes are within a few per cent, except where NCCL changes its protocol.",
         "",
         "| machine left out | rows | inside | from others | times the error |",

@@ -109,7 +109,7 @@ path)."""
 
 
 def is_stdin(path: str | os.PathLike[str]) -> bool:
-    """Return true for ``-``."""
+    """Return whether the path is ``-``."""
     return str(path) == STDIN
 
 

@@ -151,7 +151,7 @@ def test_a_site_extends_the_matrix(tmp_path):
         ("rows = 1\n", "tables only"),
         ('[[row]]\nfact = "os"\n', "row 1: use one of minimum"),
         ('[[row]]\nfact = "os"\nminimum = 3\n', "minimum: use a text"),
-        ('[[row]]\nfact = "firmwear"\nminimum = "3"\n', "row 1: no fact named 'firmwear'; did you mean firmware?"),
+        ('[[row]]\nfact = "firmwares"\nminimum = "3"\n', "row 1: no fact named 'firmwares'; did you mean firmware?"),
         ('[[row]]\nfact = "doca"\nremove = true\n', "no fact named 'doca'; known: os, kernel, ofed, mlx5_core driver"),
         ('[[row]]\nfact = "os"\nequals = "x"\nwhen = {gpus = "1"}\n', "no fact named 'gpus'; did you mean gpu"),
         ('[[row]]\nfcat = "x"\n', "unknown key 'fcat'"),

@@ -27,6 +27,8 @@ FABRICS = {
     "torus": "topology: {kind: torus, dims: [4, 3], hosts_per_switch: 2, parallel: 2}\n",
     "rails": "topology: {kind: rail-optimized, nodes: 24, rails: 4, radix: 8}\n"
     'faults: [{kind: remove-cable, cable: "leaf-3[5]"}]\n',
+    "more hosts than links": "topology: {kind: mesh, dims: [3, 2], hosts_per_switch: 9}\n"
+    'faults: [{kind: remove-cable, cable: "switch-0-0[1]"}]\n',
 }
 
 

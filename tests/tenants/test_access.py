@@ -442,3 +442,27 @@ def test_a_tenant_sees_nothing_of_others(ask, service, accounts):
         ("GET", "/ufmRest/monitoring/session/0/data"),
     ]:
         assert ask(method, path, {}, blue)[0] == 403, path
+
+
+def test_the_managers_port_stays_the_operators(ask, service, accounts, monkeypatch):
+    """Management packets have the P_Key at index 0: a tenant's key there would take the manager off the default partition."""
+    guid = next(iter(service.view.ports))
+    monkeypatch.setattr(service.view, "manager", guid)
+    head, other = {"pkey": "0x5", "guids": [f"{guid:016x}"]}, {"pkey": "0x5", "guids": [GUID], "index0": True}
+    for index0 in (True, False):
+        body = {**head, "index0": index0}
+        status, document = ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"])
+        assert status == 403 and "the subnet manager's; only operators" in document["error"]
+        assert ask("PUT", "/ufmRest/resources/pkeys", body, accounts["red"])[0] == 403
+    status, document = ask("POST", "/ufmRest/resources/pkeys", {**head, "index0": True})
+    assert status == 409 and "at index 0" in document["error"] and "\n" not in document["error"]
+    assert 5 not in service.state.partitions
+    assert ask("POST", "/ufmRest/resources/pkeys", head)[0] == 200
+    assert ask("POST", "/ufmRest/resources/pkeys", other)[0] == 409, "the last request that names index0 counts"
+    conf = f"red=0x6, indx0 : {guid:#x}=full ;\n"
+    body = {"format": "partitions.conf", "content": conf, "dry_run": True}
+    assert ask("POST", "/tenants/v1/import", body)[0] == 409
+    monkeypatch.setattr(service.view, "manager", 0)
+    assert ask("POST", "/ufmRest/resources/pkeys", other)[0] == 200
+    monkeypatch.setattr(service.view, "manager", guid)  # a standby manager took over
+    assert [f.text for f in service.findings() if f.kind == "index0" and "subnet manager's port" in f.text]

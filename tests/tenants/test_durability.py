@@ -19,8 +19,8 @@ from softib.tenants import changes
 from softib.tenants.changes import Options
 from softib.tenants.model import Member
 from softib.tenants.service import TenantService
-from softib.tenants.state import Draft
-from softib.tenants.store import FILE, Unavailable
+from softib.tenants.state import Draft, State
+from softib.tenants.store import FILE, Unavailable, waits_for
 from softib.tenants.writer import Request
 
 KILLS = 100
@@ -224,3 +224,45 @@ def test_a_key_rests_in_quarantine(service):
     now[0] += changes.QUARANTINE_S
     service._next_key = first
     assert service.allot(draft, Options(name="green")) == first
+
+
+def test_every_end_of_a_partition_rests_its_key(service):
+    """By an undo of its creation, of an undo, and by a restore: its members' tables had the key, whatever ended it."""
+    now = [1000.0]
+    service.clock = lambda: now[0]
+    empty = State.empty()
+    made = service.change(add(1), "test", "add")
+    now[0] += 10
+    done = service.take_back(made.revision, "test")
+    assert done.rested == {5} and service.state.quarantine == {5: now[0] + changes.QUARANTINE_S}
+    assert service.store.state() == service.state
+    service._next_key = 5
+    assert service.allot(Draft(service.state), Options(name="blue")) == 6
+    back = service.take_back(done.revision, "test")
+    assert service.state.partitions[5].members.keys() == {1} and not service.state.quarantine
+    now[0] += 10
+    service.take_back(back.revision, "test")
+    assert service.state.quarantine == {5: now[0] + changes.QUARANTINE_S}
+    service.change(add(1), "test", "add")
+    now[0] += 10
+    service.change(lambda d: changes.restore(d, empty, now[0]), "test", "restore")
+    assert 5 not in service.state.partitions and service.state.quarantine == {5: now[0] + changes.QUARANTINE_S}
+
+
+def test_a_settled_revision_waits_for_no_port(service):
+    """The ports that a revision waited for are the detail of its last state alone."""
+    done = service.change(add(1), "test", "add")
+    text = service.store.revision(done.revision).detail
+    for guids in ({1}, set(range(1, 9))):
+        service._mark([done.revision], "pending", waits_for(guids))
+        assert until_marked(service, done.revision, "waits for") == f"{text}; {waits_for(guids)}"
+    assert waits_for({1}) == "waits for 1 port: 0000000000000001"
+    service._mark([done.revision], "programmed", "")
+    assert until_marked(service, done.revision, "") == text
+
+
+def until_marked(service, number: int, marked: str) -> str:
+    service.change(lambda draft: "a later commit", "test", "nothing")
+    detail = service.store.revision(number).detail
+    assert marked in detail
+    return detail

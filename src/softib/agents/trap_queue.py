@@ -216,7 +216,7 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """Return false if ``manager`` (a LID) got it often enough: then it is abandoned."""
+        """Return whether it is sent again: False, and it is abandoned, if ``manager`` (a LID) got it often enough."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:

@@ -435,7 +435,7 @@ def _ports(numbers: str) -> str:
 
 
 def _judge(f: Fabric, path: Explanation, b: int) -> None:
-    """Return sentences: why this path, and what would change it."""
+    """Write the sentences: the reason for this path, and what would change it."""
     switches = [h for h in path.hops if h.in_port is not None or h.lids]
     if path.ended or not switches:
         return

@@ -104,7 +104,7 @@ def build(
 def _predict(
     report: Report, tables: Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps
 ) -> None:
-    """Return loads of the patterns and of ``traffic``, and the results of other engines."""
+    """Compute the loads of the patterns and of ``traffic``, and the results of other engines."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import traffic_of
 
@@ -192,7 +192,7 @@ def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) 
 
 
 def _check(report: Report, result: ReadResult, plan: Any, tables_judged: Routed | None, remedy: Any = None) -> None:
-    """Return findings about the fabric as read: a bring-up replaces recorded data (LIDs, states)."""
+    """Find what is wrong in the fabric as read: a bring-up replaces recorded data (LIDs, states)."""
     from softib.diags.check import check_structure
     from softib.diags.context import SubnetTables
     from softib.diags.structure.recognise import summary

@@ -142,7 +142,7 @@ class _Job:
         os.close(write)
 
     def is_ready(self) -> bool:
-        """Return true once a fabric that the command runs is ready."""
+        """Return whether a fabric that the command runs is ready."""
         try:
             return READY in os.read(self._ready, 1 << 16)
         except BlockingIOError:

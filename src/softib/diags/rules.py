@@ -129,8 +129,10 @@ def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tup
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return ``table`` with the values that most lines agree on, where that predicts more members.
 
-    A fault corrupts the steps on both sides, so with two faults on three lines a step may have no
-    majority although each value has one. ``line``: the line (all other numbers equal) of a member.
+    A wrong value spoils the differences to both neighbours. With two faults on three lines, a
+    difference may have no majority although every value has one.
+
+    ``line``: the line (all other numbers equal) of a member.
     """
     row = np.unique(line, return_inverse=True)[1].reshape(-1)
     if int(row.max()) + 1 < LEAST_LINES:

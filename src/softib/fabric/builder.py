@@ -272,7 +272,7 @@ def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
 
 
 def _aggregation_nodes(f: Fabric) -> None:
-    """Return the rows of the aggregation nodes and the number of trees that each holds, taken from
+    """Write the rows of the aggregation nodes and the number of trees that each holds, taken from
     the switch that it is cabled to."""
     f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
     f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)

@@ -99,9 +99,9 @@ def plain_adapter(text: str) -> str:
 
 @dataclass(frozen=True)
 class PortLabel:
-    """``portnum`` 0 = the label has no number of its own; ``hca`` is the adapter it names
-    (``mlx5_3``), else empty; ``card`` the card of a director that it names (``L16``, ``S3``), else
-    empty, ``chip`` the chip there (0 = not stated): then ``portnum`` counts on that chip."""
+    """What the label of a port states. ``portnum``: 0 if the label has no number. ``hca``: the
+    adapter (``mlx5_3``) or empty. ``card``: the card of a director (``L16``, ``S3``) or empty.
+    ``chip``: the chip on that card, 0 if not stated; if stated, ``portnum`` is a port of that chip."""
 
     portnum: int = 0
     hca: str = ""

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_kernel_file(path: str | Path) -> bool:
-    """Return True for ``kernels.py``, ``*_kernels.py`` and files below a folder ``kernels``."""
+    """Return whether the file is ``kernels.py``, ``*_kernels.py`` or below a folder ``kernels``."""
     path = Path(path)
     return path.name == "kernels.py" or path.name.endswith("_kernels.py") or "kernels" in path.parent.parts
 

@@ -145,7 +145,7 @@ def _value(value: Any, k: Kernel | None) -> str:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return True for modules, types and functions of NumPy, Numba and the standard library:
+    """Return whether it is a module, type or function of NumPy, Numba and the standard library:
     their versions are in the environment."""
     if isinstance(value, types.ModuleType):
         module = value.__name__
@@ -157,7 +157,7 @@ def is_foreign(value: Any) -> bool:
 
 
 def is_coarse(value: Any) -> bool:
-    """Return True if ``value`` is of an unknown type."""
+    """Return whether ``value`` is of an unknown type."""
     if isinstance(value, tuple | list | frozenset):
         return any(is_coarse(item) for item in value)
     known = isinstance(value, (Kernel, External, enum.Enum, np.generic)) or type(value) in PLAIN or is_foreign(value)

@@ -3,7 +3,7 @@ third of the time. * The type of an operation is inferred once per combination o
 7,000 operations of 1,000 kinds. * The size of a type is queried once; each query creates an LLVM
 module. * Functions that only kernels call get no wrappers for Python and C. * Settings are compared
 only where they were set. * It hashes each type once: of a table's array that is a tuple of tuples.
-* It imports what it needs to lower a call once, not before every call.
+* Imports of Numba for the lowering of a call run once, not before each call.
 * It lists the variables of an instruction without asking each value for its class five times.
 * Python does not search for reference cycles in a million objects.
 """

@@ -80,7 +80,7 @@ def _writable(folder: Path) -> bool:
 
 
 def is_trusted(about: os.stat_result) -> bool:
-    """Return True for a file or folder of this user or root that no other user can write."""
+    """Return whether the file or folder is of this user or root, and no other user can write it."""
     return about.st_uid in (os.geteuid(), 0) and not about.st_mode & WRITABLE
 
 
@@ -127,7 +127,7 @@ class Store:
         return payload if whole else None
 
     def trusts(self, folder: Path) -> bool:
-        """Return False, with one warning, if another user could put code into ``folder``: it would
+        """Return whether no other user could put code into ``folder``; warn once otherwise: it would
         run as this user."""
         try:
             about = closed(folder)

@@ -235,7 +235,7 @@ class Unit(codegen.JITCodeLibrary):
 
 
 def _linkable(library):
-    """Return the module of a part alone, or of another library with all that it needs."""
+    """Return the LLVM module to link: of a part, its code alone; of any other library, also the code that it calls."""
     if not isinstance(library, Part) or library._made:
         return library._get_module_for_linking()
     return library._final_module

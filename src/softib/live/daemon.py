@@ -151,7 +151,7 @@ class Daemon:
             self.manager = InternalManager(
                 self.router, port_named(self.fabric, settings.node), settings.config, instance.folder / "guid2lid"
             )
-            self.manager.payload = lambda: self.umads.payload
+            self.manager.arrival = lambda: self.umads.requests.ancillary
         self.pcap = MadCapture(settings.pcap, self.fabric) if settings.pcap else None
         if self.pcap is not None:
             self.router.capture(self.pcap)

@@ -95,7 +95,7 @@ class Instance:
         return self.folder / "log"
 
     def held(self) -> bool:
-        """Return true while a daemon runs."""
+        """Return whether the daemon still runs."""
         try:
             fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:

@@ -108,7 +108,7 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """Return the part of :meth:`handle` before :meth:`finish`; False if an exception was
+        """Do the part of :meth:`handle` before :meth:`finish`. Return False if an exception was
         raised, which is reported."""
         self.counts[:] = 0
         try:
@@ -202,7 +202,7 @@ class MadRouter:
             self.waiting.keep(request, sender, target.number, clock_ps())
 
     def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
-        """Return unanswered requests to their senders."""
+        """Give unanswered requests back to their senders."""
         for forwarded in requests:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
@@ -286,7 +286,7 @@ class MadRouter:
         return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Return requests that programs did not answer in time, send the traps that are due, and let devices sample."""
+        """Give back requests that programs did not answer in time, send due traps, and let devices sample."""
         self._give_back_all(self.waiting.take_expired(now_ps))
         self.traps(now_ps)
         if self.plane.tables.samplers[0, 0]:

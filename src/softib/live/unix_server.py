@@ -136,7 +136,7 @@ class SendQueue:
         self._watch()
 
     def _transmit(self, message: Any, fd: int | None) -> bool:
-        """Return False if there is no room now."""
+        """Send what waits. Return False if there is no room now."""
         try:
             if fd is None:
                 self.sock.send(message, SEND)
@@ -289,7 +289,7 @@ class UnixServer:
         self.visitors[sock] = time.monotonic() + GREETING_S
 
     def _drop_oldest(self) -> bool:
-        """Return False if there are no visitors."""
+        """Close the oldest visitor. Return False if there are none."""
         oldest = next(iter(self.visitors), None)
         if oldest is None:
             return False

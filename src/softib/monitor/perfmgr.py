@@ -67,7 +67,7 @@ class SilentDevices:
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
-        """Return the result of a round: GUIDs that were silent, and that answered. True if one of
+        """Note the result of a round: GUIDs that were silent, and that answered. Return whether one of
         the second had been silent before."""
         for guid in silent.tolist():
             self.missed(guid, round_)

@@ -152,7 +152,7 @@ def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard |
 
 
 def port_keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
-    """Return one value for each port that sorts by NodeGUID and portnum."""
+    """Return a sort key for each port: NodeGUID, then portnum."""
     keys = np.zeros(len(guid), np.dtype([("guid", np.uint64), ("portnum", np.int32)]))
     keys["guid"], keys["portnum"] = guid, portnum
     return keys

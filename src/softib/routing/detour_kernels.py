@@ -161,7 +161,7 @@ def _arrivals_by_doubling(ports, at, peer, end, target, part, scratch, taken, or
     """All switches at once: after k rounds each knows the switch 2 ** k links ahead."""
     every = np.arange(len(part))
     link = at[every, ports]
-    ahead = np.where(link >= 0, peer[link], every)
+    ahead = np.where(link >= 0, peer[np.maximum(link, 0)], every) if len(peer) else every
     for _ in range(int(len(part)).bit_length()):
         ahead = ahead[ahead]
     wanted = (part == part[target]) & (every != target)

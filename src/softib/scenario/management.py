@@ -62,7 +62,7 @@ class PathsInUse:
         self.port, self.end, self.lid = pairs[:, 0], pairs[:, 1], pairs[:, 2]
 
     def faults_happened(self, number: int, now_ps: int) -> None:
-        """Record the paths that ``number`` new faults broke; 0: one trained a link again."""
+        """Record the paths that ``number`` new faults broke (0 after a link came back)."""
         dead = self.dead()
         for _ in range(number):
             rows = np.setdiff1d(dead, np.concatenate([*self._down, np.zeros(0, np.int64)]))

@@ -62,7 +62,7 @@ LONGEST_PS = (1 << 31) - 1
 
 @kernel
 def link_rows(tables, switch, sl, rows):
-    """Return ``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a
+    """Fill ``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a
     fabric, for packets of ``sl``."""
     for egress in range(len(rows)):
         rows[egress].peer = -1

@@ -232,7 +232,7 @@ class SubnetManager:
 
     @property
     def settled(self) -> bool:
-        """Return True if no work is running or due: every port that can be is ACTIVE, or another
+        """Return whether no work is running or due: every port that can be is ACTIVE, or another
         manager is master."""
         return not self.phase and not self._between.wanted(self._now_ps) and not len(self.sa_manager.queue)
 

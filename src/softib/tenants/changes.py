@@ -23,6 +23,7 @@ __all__ = [
     "add_members",
     "allot",
     "check_keys",
+    "check_manager",
     "check_tenants",
     "create",
     "delete_partition",
@@ -147,8 +148,7 @@ def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float 
     if pkey == DEFAULT_BASE:
         raise Refused("the default partition 0x7fff cannot be deleted; remove its GUIDs, or make its members limited")
     _existing(draft, pkey)
-    draft.remove(pkey)
-    draft.quarantine[pkey] = now_s + quarantine_s
+    draft.remove(pkey, now_s + quarantine_s)
     return f"{pkey_text(pkey)} deleted"
 
 
@@ -216,6 +216,18 @@ def check_keys(draft: Draft, occupied: Occupied) -> None:
             raise Refused(why)
 
 
+def check_manager(draft: Draft, manager: int) -> None:
+    """Raise :class:`Refused` if a change puts the ``manager``'s port (0: unknown) into a partition whose P_Key its
+    members have at index 0: management packets have the P_Key of index 0, which must be the default one there."""
+    wants = lambda p: p is not None and p.index0 and manager in p.members and p.pkey != DEFAULT_BASE
+    for pkey, partition in draft.partitions.items():
+        if wants(partition) and not wants(draft.base.partition(pkey)):
+            raise Refused(
+                f"{pkey_text(pkey)}: port {guid_text(manager)} is the subnet manager's, and needs the default P_Key at "
+                f"index 0; use index0 false, or leave out this port"
+            )
+
+
 def restore(draft: Draft, target: State, now_s: float) -> str:
     """Give tenants and partitions the contents of ``target``. P_Keys that end are in quarantine. A P_Key or a port that
     another tenant has now is :class:`Refused`."""
@@ -238,23 +250,22 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
         if new is not None:
             draft.put(new)
         else:
-            draft.remove(pkey)
-            draft.quarantine[pkey] = now_s + QUARANTINE_S
+            draft.remove(pkey, now_s + QUARANTINE_S)
     return f"{changed} partitions restored"
 
 
-def undo(draft: Draft, rows: Rows, room: Room, later: Sequence[tuple[int, Rows]] = ()) -> str:
-    """Undo a revision: each row that is still as it left it, after the ``later`` revisions. A port that would return to
-    its former tenant while it is another's is :class:`Refused`."""
-    draft.undo(rows, later)
+def undo(draft: Draft, rows: Rows, room: Room, now_s: float, later: Sequence[tuple[int, Rows]] = ()) -> str:
+    """Undo a revision: each row that is still as it left it, after the ``later`` revisions. P_Keys that end are in
+    quarantine. A port that would return to its former tenant while it is another's is :class:`Refused`."""
+    draft.undo(rows, now_s + QUARANTINE_S, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:
             old = draft.base.partition(pkey)
             came = partition.members.keys() - (old.members.keys() if old else set())
             _check(draft, partition, {g: partition.members[g] for g in came}, room)
             _check_owners(draft, partition, sorted(came))
-    taken = sum(map(len, draft.rows().values()))
     keys = {(table, str(row[0])) for table, of_table in rows.items() for row in of_table}
+    taken = sum((table, str(row[0])) in keys for table, of_table in draft.rows().items() for row in of_table)
     text = f"{taken} rows taken back"
     if taken >= len(keys):
         return text

@@ -100,7 +100,7 @@ class InternalManager:
             time.sleep(LOOK_S)
 
     def is_master(self, master: int) -> bool:
-        """Return the manager itself reports whether another one has the subnet."""
+        """Return whether the manager is master, which it reports itself."""
         return status_of(self.instance).sm.state not in PASSIVE
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
@@ -154,13 +154,13 @@ class FileManager:
         self._master: int | None = None
 
     def is_master(self, master: int) -> bool:
-        """Return the master when the service started is the one that reads the file."""
+        """Return whether the master is still the one at the start of the service: that one reads the file."""
         if self._master is None:
             self._master = master
         return master == self._master
 
     def stated(self) -> list[Partition]:
-        """Return the partitions of the file, and keep it beside under :data:`BEFORE`: the log names what the service
+        """Return the partitions in the file, and keep a copy of it (:data:`BEFORE`): the log names what the service
         cannot hold. A file that does not exist has none."""
         if not self.file.exists():
             return []

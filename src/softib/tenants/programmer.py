@@ -23,6 +23,7 @@ from softib.tenants.mastership import MasterWatch
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
 from softib.tenants.search import Search
 from softib.tenants.state import State
+from softib.tenants.store import waits_for
 from softib.tenants.subnet import Held, SubnetView
 from softib.tenants.writer import Done
 
@@ -316,8 +317,7 @@ class Programmer:
             self._held.discard(one.revision)
             self._pending[one.revision] = one, silent
             if silent != before:
-                shown = ", ".join(guid_text(g) for g in sorted(silent)[:4]) + (", …" if len(silent) > 4 else "")
-                self.hooks.mark([one.revision], "pending", f"waits for {len(silent)} ports: {shown}")
+                self.hooks.mark([one.revision], "pending", waits_for(silent))
         if programmed:
             self.hooks.mark(programmed, "programmed", "")
 

@@ -80,7 +80,7 @@ class TenantService:
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
         self._isolating = threading.Lock()
-        self.writer = Writer(self.store, self.state, clock, self._committed, self.occupied)
+        self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
         hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         if self.programmer is not None:
@@ -113,16 +113,22 @@ class TenantService:
         with self.writer.lock:
             draft = Draft(self.state)
             change(draft)
-            changes.check_tenants(draft, self.store.accounts_of)
-            changes.check_keys(draft, self.occupied)
+            self._check(draft, False)
             return draft.rows()
+
+    def _check(self, draft: Draft, returns: bool) -> None:
+        """Raise the reason why a change is not possible; ``returns``: P_Keys return to the partitions that had them."""
+        changes.check_tenants(draft, self.store.accounts_of)
+        changes.check_manager(draft, self.view.manager)
+        if not returns:
+            changes.check_keys(draft, self.occupied)
 
     def undo_of(self, number: int) -> Change:
         """Return the change that undoes a revision, except rows changed by later ones."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
-        return lambda draft: changes.undo(draft, revision.rows, self.view.room, self.store.after(number))
+        return lambda draft: changes.undo(draft, revision.rows, self.view.room, self.clock(), self.store.after(number))
 
     def take_back(self, number: int, actor: str) -> Done:
         """Undo a revision."""
@@ -277,9 +283,17 @@ class TenantService:
         first: dict[int, list[int]] = {}
         for partition in list(self.state.partitions.values()):
             if partition.index0:
-                for guid in partition.members:
+                for guid in partition.members if partition.pkey != DEFAULT_BASE else ():
                     first.setdefault(guid, []).append(partition.pkey)
-        return [
+        manager = self.view.manager
+        out = []
+        if manager in first:
+            text = (
+                f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index 0 "
+                f"of it, where management needs the default P_Key; remove the port, or run the manager on another host"
+            )
+            out.append(Finding("index0", guid_text(manager), text))
+        return out + [
             Finding(
                 "index0",
                 guid_text(guid),
@@ -342,6 +356,9 @@ class TenantService:
             held[stated.pkey] = stated.with_members(
                 {**stated.members, **(members if stated.pkey != DEFAULT_BASE else {})}
             )
+        for pkey, one in held.items():
+            if one.index0 and self.view.manager in one.members and pkey != DEFAULT_BASE:
+                held[pkey] = replace(one, index0=False)  # see check_manager
         partitions = [held[pkey] for pkey in (DEFAULT_BASE, *sorted(held.keys() - {DEFAULT_BASE}))]
         if partitions == [self.state.partitions[DEFAULT_BASE]]:
             return False

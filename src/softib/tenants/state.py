@@ -142,10 +142,11 @@ class Draft:
         self._members(self.partition(partition.pkey), partition)
         self.partitions[partition.pkey] = partition
 
-    def remove(self, pkey: int) -> None:
-        """Remove a partition with its members."""
+    def remove(self, pkey: int, until_s: float) -> None:
+        """Remove a partition with its members. Its P_Key is in quarantine until the clock time ``until_s``."""
         self._members(self.partition(pkey), None)
         self.partitions[pkey] = None
+        self.quarantine[pkey] = until_s
 
     def _members(self, old: Partition | None, new: Partition | None) -> None:
         before = old.members if old is not None else {}
@@ -182,9 +183,10 @@ class Draft:
         tables = {"tenant": tenants, "partition": partitions, "member": members, "quarantine": quarantine}
         return {name: rows for name, rows in tables.items() if rows}
 
-    def undo(self, rows: Rows, later: Sequence[tuple[int, Rows]] = ()) -> None:
+    def undo(self, rows: Rows, until_s: float, later: Sequence[tuple[int, Rows]] = ()) -> None:
         """Restore each row that is still as a change left it; rows changed later stay. ``later``: number and rows of
-        the revisions since. A P_Key that they gave to another partition stays as it is, with its members."""
+        the revisions since. A P_Key that they gave to another partition stays as it is, with its members. P_Keys that
+        end are in quarantine until ``until_s``."""
         for name, before, after in rows.get("tenant", []):
             if _tenant(after) == self.tenant(name):
                 self.tenants[name] = _tenant(before)
@@ -198,7 +200,7 @@ class Draft:
             members.setdefault(pkey, []).append([int(guid, 16), before, after])
         for pkey, changed in members.items():
             if pkey not in lost:
-                self._undo_partition(pkey, heads.get(pkey), changed)
+                self._undo_partition(pkey, heads.get(pkey), changed, until_s)
 
     def _given_away(self, left: dict[int, Any], later: Sequence[tuple[int, Rows]]) -> set[int]:
         """Return P_Keys whose partition ended, began or got another tenant later, unless it is
@@ -212,7 +214,9 @@ class Draft:
         heads = {pkey: head_of(now) if (now := self.partition(pkey)) else None for pkey in given}
         return {pkey for pkey in given if heads[pkey] != left[pkey]}
 
-    def _undo_partition(self, pkey: int, heads: tuple[Any, Any] | None, changed: list[list[Any]]) -> None:
+    def _undo_partition(
+        self, pkey: int, heads: tuple[Any, Any] | None, changed: list[list[Any]], until_s: float
+    ) -> None:
         now = self.partition(pkey)
         head, held = (head_of(now), dict(now.members)) if now else (None, {})
         for guid, before, after in changed:
@@ -229,7 +233,7 @@ class Draft:
         elif now is not None and held:  # members entered by later changes keep their partition
             self.put(now.with_members(held))
         elif now is not None:
-            self.remove(pkey)
+            self.remove(pkey, until_s)
 
 
 def _put(table: dict[Any, Any], key: Any, value: Any) -> None:

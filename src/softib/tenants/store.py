@@ -13,7 +13,7 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,11 @@ from typing import IO, Any
 
 from softib.errors import InputError, MissingLibrary, SoftibError
 from softib.extras import install_command
-from softib.tenants.model import Member, Tenant, parse_pkey
+from softib.plural import counted
+from softib.tenants.model import Member, Tenant, guid_text, parse_pkey
 from softib.tenants.state import Rows, State, partition_of
 
-__all__ = ["FILE", "Revision", "Store", "Unavailable"]
+__all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
@@ -34,6 +35,15 @@ MOST = (1 << 63) - 1
 """The largest number of SQLite."""
 BUSY_MS = 2000
 """Time to wait for a locked database."""
+
+
+_WAITED = re.compile(r"(; waits for \d+ ports?: [0-9a-f, …]+)+\Z")
+
+
+def waits_for(guids: Collection[int]) -> str:
+    """Return the detail of a pending revision, which the next one replaces."""
+    shown = ", ".join(guid_text(g) for g in sorted(guids)[:4]) + (", …" if len(guids) > 4 else "")
+    return f"waits for {counted(len(guids), 'port')}: {shown}"
 
 
 class Unavailable(SoftibError):
@@ -216,11 +226,13 @@ class Store:
         return int(done.lastrowid or 0)
 
     def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
-        """Set the state of revisions, and add ``detail`` to their text; within a transaction."""
-        self.db.executemany(
-            "UPDATE revision SET state = ?, settled_s = ?, detail = detail || ? WHERE id = ?",
-            [(state, at_s, f"; {detail}" if detail else "", number) for number in numbers],
-        )
+        """Set the state of revisions, and add ``detail`` to their text, without the ports that they waited for; within
+        a transaction."""
+        for number in numbers:
+            for (text,) in self.db.execute("SELECT detail FROM revision WHERE id = ?", (number,)).fetchall():
+                text = _WAITED.sub("", text) + (f"; {detail}" if detail else "")
+                values = (state, at_s, text, number)
+                self.db.execute("UPDATE revision SET state = ?, settled_s = ?, detail = ? WHERE id = ?", values)
 
     def backup(self, path: Path) -> None:
         """Copy the database to ``path`` while it is in use."""

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from softib.errors import SoftibError
-from softib.tenants.changes import Change, Occupied, Refused, check_keys, check_tenants
+from softib.tenants.changes import Change, Refused
 from softib.tenants.state import Draft, Rows, State
 from softib.tenants.store import Store, Unavailable
 
@@ -94,7 +94,7 @@ class Mark:
 
 class Writer:
     """``committed`` is called, in the writer's thread and with ``lock`` held, with the changes of each commit.
-    ``occupied``: (P_Key, members) → why no partition with these members may begin with the key now."""
+    ``check`` raises an error if a draft is not possible; its second argument is :attr:`Request.returns`."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class Writer:
         state: State,
         clock: Callable[[], float],
         committed: Callable[[list[Done]], None],
-        occupied: Occupied,
+        check: Callable[[Draft, bool], None],
     ):
-        self.store, self.state, self.clock, self.committed, self.occupied = store, state, clock, committed, occupied
+        self.store, self.state, self.clock, self.committed, self.check = store, state, clock, committed, check
         self._queue: queue.SimpleQueue[Request | Mark | None] = queue.SimpleQueue()
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
@@ -178,9 +178,7 @@ class Writer:
                 return earlier
             draft = Draft(batch)
             text = request.change(draft)
-            check_tenants(draft, self.store.accounts_of)
-            if not request.returns:
-                check_keys(draft, self.occupied)
+            self.check(draft, request.returns)
         except Unavailable:
             raise
         except Exception as error:

@@ -154,7 +154,7 @@ class Aggregation(Job):
 
     @property
     def reduces(self) -> bool:
-        """Return True: the pattern always uses aggregation nodes."""
+        """Return whether aggregation nodes are used: this pattern always uses them."""
         return True
 
 

@@ -151,7 +151,7 @@ def test_wrong_names_are_one_line(fabric):
         fabric.run("host-001", ["true"])
     with pytest.raises(softib.InputError):
         fabric.run("host-0001", ["no-such-program"])
-    with pytest.raises(softib.InputError, match="use a list"):
+    with pytest.raises(softib.InputError, match="a list of texts"):
         fabric.run("host-0001", "ibstat -l")
     with pytest.raises(softib.SoftibError):
         fabric.fault("link-down", "leaf-9[1]")

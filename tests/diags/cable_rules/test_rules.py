@@ -307,6 +307,14 @@ def test_who_knocks_on_whose_partition() -> None:
     assert codes(found) == ["partition-violations"] and str(found[0].where[0]) == "h1[1]"
 
 
+def test_a_host_that_dropped_packets_changes_no_sentence_about_a_switch() -> None:
+    """Ports are judged by row, the host h0[1] before the leaf: it dropped what it received, and h1 sent what its leaf dropped."""
+    found = judge(observed(60, {"port_rcv_constraint_errors": {"h0[1]": 5, "leaf-0[2]": 7}}))
+    said = {str(f.where[0]): f.message for f in found if f.code == "partition-violations"}
+    assert " received packets" in said["h0[1]"]
+    assert " sends packets" in said["h1[1]"]
+
+
 def test_smp_drops_are_of_management_not_of_a_cable() -> None:
     found = judge(observed(60, {"vl15_dropped": {"leaf-0[1]": 101}}))
     assert codes(found) == [] and "smp-drops" in [f.code for f in found]

@@ -164,3 +164,14 @@ def test_every_code_of_an_audit_is_on_its_page():
     page = (ROOT / "docs" / "audit.md").read_text()
     wanted = {*WRONG, *OPTIONS.values(), "sm-key-shown"}
     assert wanted <= CODES.keys() and all(f"| `{code}` |" in page for code in wanted)
+
+
+@pytest.mark.parametrize(("full", "pairs"), [((1,), "3 pairs"), ((1, 3), "5 pairs"), ((1, 2, 3, 4), "6 pairs")])
+def test_one_full_member_of_the_default_partition_meets_every_limited_one(full, pairs):
+    """IBA 10.9.3: two ports exchange packets if one of them is a full member; of four hosts' ports."""
+    evidence = hardened()
+    for n in full:
+        keys = FULL, *evidence.ports[n].pkeys[1:]
+        change(evidence, n, pkeys=keys, leaf_pkeys=frozenset(keys))
+    (one,) = judge(evidence)
+    assert one.code == "partition-default-full" and pairs in one.message and len(one.where) == len(full)

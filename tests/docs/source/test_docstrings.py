@@ -61,3 +61,31 @@ def test_docstrings_are_paragraphs():
                 first, last = node.value.lineno, node.value.end_lineno or 0
                 found += [f"{path.relative_to(ROOT)}:{first + row}" for row in broken(lines[first - 1 : last])]
     assert found == []
+
+
+def returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it is declared to return a value, or a statement of its own returns or yields one (kernels declare nothing)."""
+    if function.returns is not None:
+        return ast.unparse(function.returns) != "None"
+    inner = list(function.body)
+    while inner:
+        node = inner.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom) or (isinstance(node, ast.Return) and node.value is not None):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            inner += ast.iter_child_nodes(node)
+    return False
+
+
+def test_a_docstring_begins_with_return_where_something_is_returned():
+    """And a truth value is "whether", or follows the verb of what the function does."""
+    wrong = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            text = ast.get_docstring(node) or ""
+            truth = node.returns is not None and ast.unparse(node.returns) == "bool"
+            if text.startswith("Return ") and ((truth and not text.startswith("Return whether")) or not returns(node)):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {text.splitlines()[0]}")
+    assert not wrong, wrong

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softib.diags.check import check
 from softib.errors import UnknownFormat
 from softib.fabric.diff import diff
 from softib.fabric.faults.inject import remove_cable, slow_link
@@ -228,3 +229,41 @@ def test_two_ports_of_an_adapter_are_one_node_in_both_forms(tmp_path: Path) -> N
     assert cables(blocks, True) == cables(per_line, True) == cables(whole, True) and per_line.sizes.nodes == 2
     kinds = {c.kind for c in (*diff(whole, blocks), *diff(per_line, whole))}
     assert not kinds & {"node-guid", "node-ports", "node-added", "node-removed", "cable-moved"}, kinds
+
+
+def one_switch(lid: int = 150, port: int = 2, could: str = " ") -> str:
+    """The block of a switch with hosts, and two cables to one spine."""
+    line = "   7 {:4}[  ] ==( 4X  53.125 Gbps Active/  LinkUp)==>  {:5} {:4}[  ] {} ( )\n"
+    hosts = [line.format(n, 20 + n, 1, f'"cn{n} HCA-1"') for n in range(1, 9)]
+    if could.strip():
+        hosts[4] = hosts[4].replace("4X  53.125", "1X  25.78125").replace("( )", f"({could})")
+    spine = [line.format(9, 150, 1, '"ib-s1"'), line.format(10, lid, port, '"ib-s1"')]
+    return "".join(["Switch: 0xb8599f0300000010 ib-l1:\n", *hosts, *spine])
+
+
+@pytest.mark.parametrize(("lid", "port", "switches"), [(150, 2, 2), (151, 2, 1), (0, 2, 1)])
+def test_two_cables_to_one_lid_lead_to_a_switch(lid: int, port: int, switches: int, tmp_path: Path) -> None:
+    """Each port of an adapter has a LID, a switch has one (IBA 4.1.3)."""
+    (tmp_path / "x.txt").write_text(one_switch(lid, port))
+    f = registry.read(tmp_path / "x.txt").fabric
+    assert int(f.is_switch.sum()) == switches and f.sizes.cables == 10
+    assert "duplicate-lid" not in {x.code for x in check(f)}
+
+
+@pytest.mark.parametrize("could", ["Could be 4X Could be 53.125 Gbps", "Could be 4X", "Could be 53.125 Gbps", " "])
+@pytest.mark.parametrize("ends", ["switch", "both"])
+def test_what_a_link_could_be_is_what_its_ends_support(could: str, ends: str, tmp_path: Path) -> None:
+    text = one_switch(could=could)
+    if ends == "both":
+        rate, said = ("1X  25.78125", could) if could.strip() else ("4X  53.125", " ")
+        for n in range(1, 9):
+            now, says = (rate, said) if n == 5 else ("4X  53.125", " ")
+            text += (
+                f"CA: cn{n} HCA-1:\n   0x{0xC0 + n:016x} {20 + n} 1[  ] ==( {now} Gbps Active/  LinkUp)==>"
+                f'   7 {n}[  ] "ib-l1" ({says})\n'
+            )
+    (tmp_path / "x.txt").write_text(text)
+    found = {(x.code, str(x.where)) for x in check(registry.read(tmp_path / "x.txt").fabric)}
+    codes = {"link-slow" if "Gbps" in could else "link-narrow"} if could.strip() else set()
+    assert {x[0] for x in found} == codes
+    assert all("cn5" in str(x[1:]) for x in found)

@@ -122,4 +122,4 @@ def test_standby_takes_over(how, serve, managers, stock, tmp_path):
     # And gives way again.
     _, again = managers(s, nodes[0], "-p", "9")
     assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[0], 9))
-    assert low.poll() is None and says(again, "SUBNET UP")
+    assert wait_for(lambda: says(again, "SUBNET UP")) and low.poll() is None

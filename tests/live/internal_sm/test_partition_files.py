@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import softib
+from softib import generate
 from softib.sm.options.opensm_partitions import as_opensm_reads_partitions
 from tests.live.lab import Softib
 
@@ -126,3 +127,21 @@ def test_opensm_does_what_check_config_says(softib, stock):
 @pytest.mark.slow
 def test_opensm_does_what_check_config_says_of_many(softib, stock):
     agree(softib, stock, [*FILES.values(), *mutants(200)])
+
+
+def test_the_manager_answers_with_the_pkey_of_the_request(softib, stock):
+    """Index 0 of the manager's port is another partition's: a host outside it is answered in the default partition, as stock OpenSM does."""
+    softib.folder.joinpath("ring.yaml").write_text(
+        "name: one\ntopology: {kind: ring, switches: 2, hosts_per_switch: 2}\n"
+    )
+    guid = int(generate("ring", switches=2, hosts_per_switch=2)["host-0001"].guid, 16)
+    softib.folder.joinpath("p.conf").write_text(
+        f"Default=0x7fff, ipoib : ALL=limited, SELF=full ;\nfive=0x5, indx0 : {guid + 1:#x}=full ;\n"
+    )
+    softib.start("ring.yaml", "--partitions", "p.conf")
+    keys = softib("run", "--node", "host-0001", "--", stock("smpquery"), "pkeys", "-D", "0")
+    assert keys.split()[1:3] == ["0x8005", "0xffff"]
+    nodes = softib("run", "--node", "host-0003", "--", stock("saquery"), "-t", "2000", "NR")
+    assert "host-0003" in nodes and "host-0001" in nodes and "host-0002" not in nodes, (
+        "as limited members share partitions"
+    )

@@ -85,7 +85,7 @@ class Recording:
 
 
 def _remove_dead(target: Path) -> None:
-    """Return leftovers of recordings to ``target`` whose launcher or program was killed."""
+    """Remove leftovers of recordings to ``target`` whose launcher or program was killed."""
     from softib.live.proc import has_ended
 
     for left in target.absolute().parent.glob(f"{glob.escape(target.name)}.*.parts"):

@@ -44,7 +44,7 @@ class Simulation(Suggests):
 
     @classmethod
     def of(cls, settings: Callable[[], Runs]) -> Simulation:
-        """Run what ``settings`` returns, then its jobs on other fabrics."""
+        """Call ``settings``, run its simulation, then the same jobs on the other fabrics."""
         runs = settings()
         run = runs.make()
         run.others.update((name, other.make()) for name, other in runs.elsewhere.items())

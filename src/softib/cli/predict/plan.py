@@ -54,7 +54,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SUM",
-    help="The price of the network, instead of hosts: use the number of hosts with GPUs that it connects.",
+    help="Maximum price of the network, in place of hosts: the design has as many GPU hosts as it pays for.",
 )
 @click.option(
     "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."

@@ -219,8 +219,8 @@ def speed_name(gbps: float) -> str:
 
 
 def signalling_rate(gbps: float) -> float:
-    """Return the bits per second of a lane of a link with ``gbps`` of data; four lanes are
-    preferred."""
+    """Return the signalling rate of one lane, in bit/s, of a link with data rate ``gbps``. Where
+    several widths fit, four lanes are assumed."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.lane_gbps * 1e9 if speed else gbps * 1e9 * 66 / 64 / 4
 

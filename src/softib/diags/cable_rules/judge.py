@@ -185,7 +185,7 @@ def judge(
 
 
 def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
-    """Return a cable's finding in the form listed by the finding of its group."""
+    """Return whether the finding of a group lists this suspicion's cable."""
     return s.cable and s.port >= 0 and int(case.cable[s.port]) in explained
 
 

@@ -66,21 +66,16 @@ def constraint_errors(case: Case) -> Iterator[Suspicion]:
     behind it as the sender; a port that dropped them on egress identifies the node behind it as the
     target."""
     least = max(case.limits["constraint_errors"], 1)
-    for counter, verb in (
-        (RECEIVED, "sends packets of a foreign partition"),
-        (SENT, "is sent packets of a foreign partition"),
+    for counter, of_peer, of_port in (
+        (RECEIVED, "sends packets of a foreign partition", "received packets of a foreign partition"),
+        (SENT, "is sent packets of a foreign partition", "would have sent packets of a foreign partition"),
     ):
         total = case.obs.total(counter)
         for row in np.flatnonzero(total >= least).tolist():
             peer = int(case.ports.peer[row])
             inside = bool(case.ports.switch[row]) and peer >= 0
             who = peer if inside else row
-            if not inside:
-                verb = (
-                    "received packets of a foreign partition"
-                    if counter == RECEIVED
-                    else "would have sent packets of a foreign partition"
-                )
+            verb = of_peer if inside else of_port
             seconds = float(case.observed_s(counter)[row])
             yield Suspicion(
                 finding(

@@ -28,14 +28,14 @@ import numpy as np
 from softib.diags.cabling_plan.plan_on_fabric import STATUSES, PlanComparison, PlannedCable, PlanOnFabric
 from softib.diags.cabling_plan.planned_cables import right_cables, swapped_cables, wrong_cables
 from softib.diags.cabling_plan.unclear_rows import absent_nodes, conflicting_rows, unmatched_rows
-from softib.diags.finding import Severity, code, finding
+from softib.diags.finding import Severity, code, few, finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import is_unnamed
 from softib.fabric.formats.cabling.name_index import REASONS, UNNAMED_ADAPTER
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 from softib.iba.node_description import address_of
-from softib.plural import counted
+from softib.plural import counted, plural
 
 __all__ = ["compare", "unplanned_cables"]
 
@@ -106,6 +106,7 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
     named[view.fabric.port_node[used]] = True
     a, b = view.node_a, view.node_b
     outside = ~view.is_sharp[a] & ~view.is_sharp[b] & ~_inside_a_chassis(on)
+    outside[list(on.left_out)] = False
     free = outside & ~used[view.port_a] & ~used[view.port_b]
     # Each cable from both of its ends; of a switch, cables to hosts and cables to switches are two kinds.
     node, peer = np.concatenate([a, b]), np.concatenate([b, a])
@@ -175,5 +176,19 @@ def _judge(on: PlanOnFabric) -> None:
     absent = absent_nodes(on, unknown)
     unmatched_rows(on, [row for row in unknown if row not in absent])
     unplanned_cables(on)
-    if on.plan.notes:
-        on.findings.append(finding(PLAN_PARTS, [], "; ".join(on.plan.notes), {"notes": on.plan.notes}))
+    _parts(on)
+
+
+def _parts(on: PlanOnFabric) -> None:
+    """Report what of the plan is hidden or left out, and which cancelled cables are there."""
+    view = on.view
+    there = [(cable, row) for cable, row in on.left_out.items() if row["status"]]
+    ends = [(int(view.port_a[cable]), int(view.port_b[cable])) for cable, _ in there]
+    notes = list(on.plan.notes)
+    if there:
+        links = [f"{view.link_name(*ports)} (line {row['line']})" for ports, (_, row) in zip(ends, there, strict=True)]
+        be = plural(len(links), "is", "are")
+        notes.append(f"{counted(len(links), 'cable')} of these rows {be} in the fabric: {few(links)}")
+    if notes:
+        where = [view.location(p) for ports in ends for p in ports]
+        on.findings.append(finding(PLAN_PARTS, where, "; ".join(notes), {"notes": notes}))

@@ -172,9 +172,26 @@ class PlanComparison(Result):
         return sum(n for status, n in self.counts.items() if status != "unexpected")
 
 
+def _cables_of_rows(view: FabricView, rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the cables that are at all identified ports of one of ``rows``, and that row."""
+    if not rows:
+        return {}
+    f, cables = view.fabric, dict[int, dict[str, Any]]()
+    at = {int(p): i for ends in (view.port_a, view.port_b) for i, p in enumerate(ends.tolist())}
+    ports = match_plan(CablingPlan.from_rows(rows, "p2p", "", []), f).port
+    for row, ends in zip(rows, ports.tolist(), strict=True):
+        of = {at.get(p, -1) for p in ends if p >= 0}
+        if len(of) == 1 and of != {-1}:
+            cables[of.pop()] = row
+    return cables
+
+
 class PlanOnFabric:
     """``port``, ``peer`` int64[rows, 2]: the port named at each end and the one at the other end
     of its cable (-1 = none).
+
+    ``left_out``: cables of the fabric (rows of the view) that a row outside of the plan describes (a
+    cancelled one, or one with an unreadable cell), and that row.
 
     ``table`` and ``findings`` collect the results of the checks, by :meth:`add` or directly.
     """
@@ -185,6 +202,7 @@ class PlanOnFabric:
         self.port = self.matched.port.astype(np.int64)
         self.peer = np.where(self.port >= 0, view.fabric.port_peer[np.maximum(self.port, 0)], -1)
         self.rows = PlanRows(plan, self.port)
+        self.left_out = _cables_of_rows(view, plan.left_out)
         self.table: list[PlannedCable] = []
         self.findings: list[Finding] = []
 

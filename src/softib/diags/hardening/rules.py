@@ -69,7 +69,7 @@ SM_KEY_DEFAULT = code(
 PARTITION_DEFAULT_FULL = code(
     "partition-default-full",
     Severity.WARNING,
-    "hosts are full members of the default partition: they reach each other regardless of other partitions",
+    "hosts are full members of the default partition: each reaches all its members regardless of other partitions",
     "use 'Default=0x7fff, ipoib: ALL=limited, SELF=full;' in partitions.conf (UFM: default_membership = limited)",
 )
 PARTITION_MIXED = code(
@@ -182,10 +182,11 @@ def _managers(e: Evidence) -> Iterator[Finding]:
 
 def _default_partition(e: Evidence) -> Iterator[Finding]:
     full = [p for p in e.hosts if DEFAULT_BASE | FULL in p.memberships]
-    if len(full) > 1:
-        yield from _of_ports(
-            PARTITION_DEFAULT_FULL, full, len(e.hosts), "of hosts are full members of the default partition"
-        )
+    limited = [p for p in e.hosts if p not in full and DEFAULT_BASE in p.memberships]
+    if pairs := len(full) * (len(full) - 1) // 2 + len(full) * len(limited):
+        are = "is a full member" if len(full) == 1 else "are full members"
+        text = f"of hosts {are} of the default partition, where {counted(pairs, 'pair')} of hosts' ports can meet"
+        yield from _of_ports(PARTITION_DEFAULT_FULL, full, len(e.hosts), text)
 
 
 def _partitions(e: Evidence) -> Iterator[Finding]:

@@ -190,8 +190,8 @@ def _leads(site: Site, switch: int, end: int) -> bool:
 
 
 def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str, int]:
-    """Return the egress ports from ``a`` to ``b``, why the path ends before, and the port without a
-    cable to which the table points there (-1: none)."""
+    """Return (egress ports from ``a`` to ``b``, the reason if the path stops early, the port without
+    a cable that the last table names, or -1)."""
     f, hops, port = site.fabric, [], a
     dlid = int(site.lid[b])
     node = int(f.port_node[a])

@@ -86,7 +86,7 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
 
 
 def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
-    """Return true for a host in the first (else the last) port of hosts of its leaf."""
+    """Return whether the host is in the first (else the last) port of hosts of its leaf."""
     f = view.fabric
     for p in f.port_peer[list(f.ports_of(host))].tolist():
         if p < 0:
@@ -100,7 +100,7 @@ def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """Return true for the cables that a neighbour of the missing node is compared by: a switch's
+    """Return whether a neighbour of the missing node is compared by this cable: a switch's
     hosts vanish with it."""
     return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 
@@ -142,7 +142,7 @@ def in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int], nearl
 
 
 def left_by_a_switch(view: FabricView, rank: np.ndarray, absent: Absent) -> bool:
-    """Return True if the ports of ``absent`` are the only free ports of several leaves, each of which
+    """Return whether the ports of ``absent`` are the only free ports of several leaves, each of which
     would have as many hosts as uplinks with them."""
     f, ports_there = view.fabric, set(absent.ports)
     leaves = np.unique(f.port_node[absent.ports])

@@ -87,8 +87,8 @@ class Bundles:
         return bool(f.port_peer[port] >= 0 and f.port_node[f.port_peer[port]] == node)
 
     def _is_open(self, port: int, node: int) -> bool:
-        """Return true for a free port of ``node`` without a rule, or whose rule wants a node that
-        has no free port for it."""
+        """Return whether ``port`` of ``node`` is free and has no rule, or a rule for a node that has
+        no free port for it."""
         f, expected = self.view.fabric, self.pattern.expected
         if port not in f.ports_of(node) or f.port_cable[port] >= 0:
             return False

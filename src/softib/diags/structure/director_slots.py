@@ -33,7 +33,7 @@ class Slots:
 
 
 def in_one_chassis(view: FabricView, a: Absent, displaced: set[int]) -> bool:
-    """Return True if all free ports of ``a`` are on chips of the director that would contain ``a``,
+    """Return whether all free ports of ``a`` are on chips of the director that would contain ``a``,
     except ``displaced`` chips, whose names belong to other positions."""
     here = address_of(a.name)
     nodes = {int(view.fabric.port_node[p]) for p in a.ports} - displaced

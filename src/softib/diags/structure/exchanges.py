@@ -26,7 +26,9 @@ __all__ = ["exchanged_uplinks"]
 LIKE = 2
 """Number of switches with equal links needed for a comparison."""
 MAX_ODD = 0.15
-"""If a larger share of a tier is unlike the rest, that is its design: no finding."""
+"""If a larger share of a tier is unlike the rest, that is its design: no finding, unless …"""
+MAX_EXPLAINED = 0.5
+"""… exchanges explain all of up to this share."""
 MAX_DIFFERENCE = 4
 """A node that differs from its like by more links, too many and too few together, is cabled
 otherwise by design."""
@@ -70,13 +72,15 @@ class _Side:
     surplus and missing links.
 
     ``claims``: {switch: {(surplus, missing)}} compared with the most similar rows; ``like``:
-    {switch: those switches}.
+    {switch: those switches}. ``many``: so large a share is unlike the rest that exchanges must explain
+    all of their ``surplus`` links.
     """
 
     def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
         node = view.fabric.port_node
         self.claims: dict[int, set[tuple[int, int]]] = {}
         self.like: dict[int, list[int]] = {}
+        self.many, self.surplus = False, 0
         rows: dict[int, Row] = {}
         if not len(ports):
             return
@@ -91,7 +95,8 @@ class _Side:
     def _compare(self, rows: dict[int, Row], kinds: list[list[int]]) -> None:
         usual = [members for members in kinds if len(members) >= LIKE]
         odd = sorted(s for members in kinds if len(members) <= LIKE for s in members)
-        if len(odd) > max(4, MAX_ODD * len(rows)):
+        self.many = len(odd) > max(4, MAX_ODD * len(rows))
+        if self.many and len(odd) > MAX_EXPLAINED * len(rows):
             return
         reaching: dict[int, list[int]] = {}
         for k, members in enumerate(usual):
@@ -101,6 +106,7 @@ class _Side:
             shared = Counter(k for other in rows[switch] for k in reaching.get(other, ()) if switch not in usual[k])
             nearest = [k for k, _ in shared.most_common(NEAREST)]
             apart = [_differences(rows[switch], rows[usual[k][0]]) for k in nearest]
+            self.surplus += min((sum(n for n in d.values() if n > 0) for d in apart), default=0)
             least = min((sum(map(abs, d.values())) for d in apart), default=MAX_DIFFERENCE + 1)
             for k, difference in zip(nearest, apart, strict=True):
                 if least <= MAX_DIFFERENCE and sum(map(abs, difference.values())) == least:
@@ -129,12 +135,16 @@ def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable
     out: list[tuple[OddCable, OddCable]] = []
     for r in range(1, int(rank.max(initial=0))):
         tier = (rank[node[low]] == r) & (rank[node[high]] == r + 1)
-        out += _of_tier(view, low[tier], high[tier])
+        below, above = _Side(view, low[tier], high[tier]), _Side(view, high[tier], low[tier])
+        found = list(_of_tier(view, below, above))
+        open_sides = [side for side in (below, above) if side.many and side.claims and 2 * len(found) != side.surplus]
+        for side in open_sides:
+            side.claims.clear()
+        out += list(_of_tier(view, below, above)) if open_sides else found
     return out
 
 
-def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tuple[OddCable, OddCable]]:
-    below, above = _Side(view, low, high), _Side(view, high, low)
+def _of_tier(view: FabricView, below: _Side, above: _Side) -> Iterator[tuple[OddCable, OddCable]]:
     witnesses: dict[_Exchange, int] = {}
     for x in _candidates(below, above):
         claimed = (

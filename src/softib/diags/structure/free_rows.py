@@ -44,8 +44,8 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
 
 
 def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Return, for the ports ``rows`` (towards one direction), numbers that all switches of a kind leave
-    free."""
+    """Return the port numbers that every switch of a kind leaves free. ``rows``: the ports of one
+    direction."""
     f = view.fabric
     node = f.port_node[rows]
     width = int(f.node_nports.max()) + 1

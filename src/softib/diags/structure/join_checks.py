@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, few, finding
-from softib.diags.structure.joins import Unjoined, joins
+from softib.diags.structure.joins import Joins, Unjoined, joins
 from softib.diags.structure.pattern import NO_OPINION
 from softib.diags.structure.structure_checks import MISSING_CABLE, UNJUDGED_CABLES
 from softib.plural import counted
@@ -33,6 +33,12 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
     present = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
     left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
+    if c.suspects.exchanged:  # all cables of exchanged switches join others
+        return
+    moved = _one_moved(c, found)
+    if moved and not c.suspects.doubtful:
+        yield _moved(c, found.missing[0], moved, _shape_text(c))
+        return
     if not left or found.uneven:
         return
     what = _shape_text(c)
@@ -49,6 +55,50 @@ def missing_joins(c: Context) -> Iterator[Finding]:
         f"one of {counted(found.wanted, 'cable')} that a {what} has between its switches is not there, of so few no "
         f"sure exception; free: {few(free, MANY)}",
         {"missing": len(found.missing), "of": found.wanted, "free": free},
+    )
+
+
+def _without_a_rule(c: Context, cables: np.ndarray, of: int) -> Iterator[Finding]:
+    """Yield the cables that no rule covers, of switches that fit no topology, once."""
+    if not len(cables):
+        return
+    view = c.view
+    ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in cables]
+    links = [view.link_name(*ports) for ports in ends]
+    yield finding(
+        UNJUDGED_CABLES,
+        [view.location(p) for ports in ends for p in ports],
+        f"{len(links)} of {counted(of, 'cable')} between switches fit no topology and no rule: {few(links, MANY)}",
+        {"cables": links, "of": of},
+    )
+
+
+def _one_moved(c: Context, found: Joins) -> list[int]:
+    """Return the cables one of which may be the shape's one missing cable: those of the one join that
+    has one more than most, or the one cable that joins no neighbours."""
+    if len(found.missing) != 1:
+        return []
+    extra = found.extra_cables(c.view, c.structure.shape)
+    if [more for _, more in found.surplus] == [1] and not extra:
+        cables = list(found.surplus[0][0])
+    else:
+        cables = extra if len(extra) == 1 and not found.surplus else []
+    done = c.seen.get("cables", set())
+    return [] if any({int(c.view.port_a[i]), int(c.view.port_b[i])} & done for i in cables) else cables
+
+
+def _moved(c: Context, u: Unjoined, cables: list[int], what: str) -> Finding:
+    view = c.view
+    ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in cables]
+    links = [view.link_name(*ports) for ports in ends]
+    sides = [few(sorted({view.display_names[n] for n in nodes}), MANY) for nodes in (u.nodes_a, u.nodes_b)]
+    which = links[0] if len(links) == 1 else f"one of {few(links, MANY)}"
+    return finding(
+        UNJUDGED_CABLES,
+        [view.location(p) for p in (*(p for ports in ends for p in ports), *u.ports_a, *u.ports_b)],
+        f"a {what} has one more cable between {' and '.join(sides)}, and has no place for {which}: one cable may be "
+        f"misplaced",
+        {"cables": links, "free": [[str(view.location(p)) for p in ports] for ports in (u.ports_a, u.ports_b)]},
     )
 
 
@@ -81,7 +131,9 @@ def unjudged_shapes(c: Context) -> Iterator[Finding]:
         nodes = np.array([int(np.flatnonzero(x == i)[0]) for i in (0, shape.dims[0] - 1)])
         text = f"{counted(len(links), 'cable')} join {shape.dims[0]} switches in a chain: a mesh, or a ring without one"
     elif shape.kind == "irregular" and len(np.unique(f.port_node[ends])) >= FEWEST:
-        if (c.pattern.expected[ends] != NO_OPINION).mean() > 0.5:
+        ruled = c.pattern.expected[ends] != NO_OPINION
+        if ruled.mean() > 0.5:
+            yield from _without_a_rule(c, links[~ruled.reshape(2, -1).any(axis=0)], len(links))
             return
         nodes = np.unique(f.port_node[ends])
         text = f"{counted(len(links), 'cable')} between {counted(len(nodes), 'switch')} fit no topology and no rule"

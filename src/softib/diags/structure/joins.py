@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.diags.rules import mode
+from softib.diags.structure.exchanged_plugs import node_pair
 from softib.diags.structure.grids import Shape
 from softib.diags.view import FabricView
 
 __all__ = ["Joins", "Unjoined", "joins"]
 
-Key = tuple[int, int]
-"""Kind of join (dimension or level) and the direction in it."""
+FEW_MORE = 2
+"""Joins with more cables than most that are listed: of more, their number is no rule."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,22 @@ class Joins:
     kept: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of neighbouring switches (the lower row first) with no more cables than most."""
     missing: list[Unjoined] = field(default_factory=list)
+    surplus: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
+    """Cables (rows of the view) of each join that has more than most, and how many more."""
+
+    def extra_cables(self, view: FabricView, shape: Shape) -> list[int]:
+        """Return cables between switches of the shape that it does not join (rows of the view)."""
+        if not shape.forms:
+            return []
+        inside = shape.coordinates[:, 0] >= 0
+        rows = view.between_switches
+        rows = rows[inside[view.node_a[rows]] & inside[view.node_b[rows]]]
+        over = {row for cables, _ in self.surplus for row in cables}
+        return [
+            r
+            for r in rows.tolist()
+            if node_pair(int(view.node_a[r]), int(view.node_b[r])) not in self.kept and r not in over
+        ]
 
 
 def joins(view: FabricView, shape: Shape) -> Joins:
@@ -77,7 +94,7 @@ class _Links:
 
     def __init__(self, view: FabricView):
         self.view, self.fabric = view, view.fabric
-        rows = view.between_switches
+        rows = self.rows = view.between_switches
         ends = np.concatenate([view.port_a[rows], view.port_b[rows]])
         self.node, self.number = self.fabric.port_node[ends], self.fabric.port_num[ends]
         self.peer = self.fabric.port_node[self.fabric.port_peer[ends]]
@@ -90,6 +107,12 @@ class _Links:
         code = a.astype(np.int64) * self.n + b
         at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
         return np.where(self.codes[at] == code, self.times[at], 0)
+
+    def cables(self, a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
+        """Return the cables between one of ``a`` and one of ``b``."""
+        x, y = self.view.node_a[self.rows], self.view.node_b[self.rows]
+        joined = (np.isin(x, a) & np.isin(y, b)) | (np.isin(x, b) & np.isin(y, a))
+        return tuple(self.rows[joined].tolist())
 
     def numbers(self, a: np.ndarray, b: np.ndarray) -> Counter[int]:
         """Return how often nodes ``a`` use each port number towards nodes ``b``."""
@@ -140,6 +163,9 @@ def _compare(found: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind: i
     usual, _ = mode(count[count > 0])
     found.wanted += usual * len(a)
     found.uneven |= bool((count > usual).any())
+    found.surplus += [
+        (linked.cables(a[i], b[i]), int(count[i] - usual)) for i in np.flatnonzero(count > usual)[:FEW_MORE]
+    ]
     fits = (count > 0) & (count <= usual)
     found.kept.update(zip(np.minimum(a, b)[fits].tolist(), np.maximum(a, b)[fits].tolist(), strict=True))
     less = np.flatnonzero(count < usual)
@@ -173,6 +199,9 @@ def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
         usual += 1
     found.wanted += usual * len(g)
     found.uneven |= bool((count > usual).any())
+    for i in np.flatnonzero(count > usual)[:FEW_MORE].tolist():
+        low, high = (np.flatnonzero(group == k) for k in (g[i], h[i]))
+        found.surplus.append((linked.cables(low, high), int(count[i] - usual)))
     for i in np.flatnonzero(count < usual).tolist():
         one, other = int(g[i]), int(h[i])
         nodes_a, nodes_b = (tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other))

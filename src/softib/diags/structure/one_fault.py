@@ -52,6 +52,7 @@ OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
 """Codes about hosts in exchanged positions, which exchanged switches explain."""
 ROUTES = "uneven-routes"
 UNJUDGED = "unjudged-cables"
+PAIR = 2
 _WORD = re.compile(r"[^\s,;()]+")
 
 Port = tuple[int, int]
@@ -73,7 +74,9 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
     every = _of_dead_switches(rest + led)
     every = _of_self_loops(_of_exchanged_switches(_of_exchanged_leaves(_of_absent_leaves(every))))
     every += _consequences(every, routes)
-    every = _without_judged(_of_two_owners(every), plan.as_planned if plan is not None else frozenset())
+    every = _without_judged(
+        _of_two_owners(_of_missing_cables(every)), plan.as_planned if plan is not None else frozenset()
+    )
     return sorted(every, key=lambda f: -int(f.severity))
 
 
@@ -264,6 +267,25 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
         evidence={**f.evidence, "as_planned": True},
         advice="nothing if the plan is right; otherwise correct the plan",
     )
+
+
+def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
+    """Return a cable that may be misplaced becomes evidence of the one missing cable between its
+    switches and those where it may belong."""
+    missing = [i for i, f in enumerate(findings) if f.code == "missing-cable" and len(_nodes(f)) == PAIR]
+    folded = set()
+    for i, f in enumerate(findings):
+        cables = f.evidence.get("cables") if f.code == UNJUDGED and {"expected", "free"} & f.evidence.keys() else None
+        if not isinstance(cables, list):
+            continue
+        leads = [k for k in missing if _nodes(findings[k]) <= _nodes(f)]
+        if len(leads) == 1:
+            first = findings[leads[0]]
+            text = f"{first.message}; {few(cables)} may be that cable"
+            where = tuple(dict.fromkeys((*first.where, *f.where)))
+            findings[leads[0]] = _with(replace(first, message=text, where=where), f)
+            folded.add(i)
+    return [f for i, f in enumerate(findings) if i not in folded]
 
 
 def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> list[Finding]:

@@ -35,11 +35,13 @@ SURE_HITS, SURE_SHARE = 7, 0.95
 class Pattern:
     """``expected`` int32[ports]: the node each port should lead to, or :data:`NO_OPINION`; ``sure``
     bool[ports]: the rule predicts nearly all of its ports, and not a few, so that it may accuse a
-    cable by itself."""
+    cable by itself. ``plain`` bool[ports]: the same without the lower limit, which only raises a
+    doubt."""
 
     labels: Labels
     expected: np.ndarray
     sure: np.ndarray
+    plain: np.ndarray
     rules: int
     ports_predicted: int
 
@@ -50,15 +52,15 @@ def learn_pattern(view: FabricView) -> Pattern:
     fabric = view.fabric
     peer = np.where(fabric.port_peer >= 0, fabric.port_node[np.maximum(fabric.port_peer, 0)], -1)
     expected = np.full(fabric.sizes.ports, NO_OPINION, np.int32)
-    sure = np.zeros(fabric.sizes.ports, bool)
+    sure, plain = np.zeros((2, fabric.sizes.ports), bool)
     rules = 0
     for made in labels.classes:
         for target, ports in _pools(view, labels, made, peer):
             for rows, predicted in _learn(view, labels, made, target, ports, peer):
                 expected[rows] = predicted
-                sure[rows] = _is_sure(predicted, peer[rows])
+                sure[rows], plain[rows] = _is_sure(predicted, peer[rows])
                 rules += 1
-    return Pattern(labels, expected, sure, rules, int((expected != NO_OPINION).sum()))
+    return Pattern(labels, expected, sure, plain, rules, int((expected != NO_OPINION).sum()))
 
 
 def _pools(
@@ -166,10 +168,12 @@ def _holds(expected: np.ndarray, peer: np.ndarray, slopes: int) -> bool:
     return hits >= SPARE_HITS + slopes and hits >= MIN_SHARE * ports
 
 
-def _is_sure(expected: np.ndarray, peer: np.ndarray) -> bool:
+def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
+    """Return (whether the rule may accuse a cable, whether it holds for nearly all of however few ports)."""
     hit = (expected == peer)[peer >= 0]
     misses = int((~hit).sum())
-    return int(hit.sum()) >= SURE_HITS and (misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit))
+    plain = misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit)
+    return int(hit.sum()) >= SURE_HITS and plain, plain
 
 
 def _plain_numbers(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -29,8 +29,8 @@ def tier_name(tier: int) -> str:
 
 
 def count_tiers(rank: np.ndarray) -> tuple[dict[int, int], int]:
-    """Return ({tier: switches} by ascending tier, switches without a tier) of the ranks of all
-    switches."""
+    """Return ({tier: number of switches} in ascending order, number without a tier). ``rank``:
+    the tier of each switch."""
     return {int(r): int((rank == r).sum()) for r in np.unique(rank[rank > 0])}, int((rank <= 0).sum())
 
 

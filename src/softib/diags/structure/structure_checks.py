@@ -89,8 +89,9 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
 
 
 def unjudged_cables(c: Context) -> Iterator[Finding]:
-    """Yield kinds of cable that break their rules too often to name the wrong ones. Nodes without a
-    name of their own are a finding already (``unnamed-nodes``)."""
+    """Yield kinds of cable that break their rules too often to name the wrong ones, and single cables
+    that break a rule of few ports. Nodes without a name of their own are a finding already
+    (``unnamed-nodes``)."""
     view = c.view
     for kind in (k for k in c.suspects.unjudged if all(k.classes)):
         low, high = sorted(kind.classes)
@@ -102,6 +103,14 @@ def unjudged_cables(c: Context) -> Iterator[Finding]:
             f"{len(links)} of {counted(kind.of, 'cable')} between {low} and {high} differ from the rule of the "
             f"others, too many to be exceptions: not judged one by one",
             {"cables": links, "of": kind.of, "between": [low, high]},
+        )
+    for m in c.suspects.doubtful:
+        a, b, stays, right = (view.location(p) for p in (m.a, m.b, m.stays, m.vacancy))
+        yield finding(
+            UNJUDGED_CABLES,
+            [a, b, stays, right],
+            f"{a} ↔ {b}: the pattern joins {stays} to {right}, but too few ports have that rule to be sure",
+            {"cables": [view.link_name(m.a, m.b)], "expected": [str(stays), str(right)]},
         )
 
 

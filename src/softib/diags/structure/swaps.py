@@ -36,8 +36,9 @@ filled tier)."""
 
 @dataclass(frozen=True)
 class Unjudged:
-    """``cables`` (rows of the view) of the ``of`` cables between two classes of nodes break their
-    rules: too many to be exceptions. ``classes``: names, empty for nodes without one."""
+    """``cables`` (rows of the view) of the ``of`` cables between two classes of nodes break their rules:
+    too many to be exceptions, or beside so many swaps that their place is unclear. ``classes``: names,
+    empty for nodes without one."""
 
     classes: tuple[str, str]
     cables: np.ndarray
@@ -48,13 +49,15 @@ class Unjudged:
 class Suspects:
     """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
     free ports that the pattern joins, ``unjudged`` kinds of cable that break their rules too
-    often. ``exchanged``: exchanged switches, whose cables are not in the other lists."""
+    often. ``exchanged``: exchanged switches, whose cables are not in the other lists. ``doubtful``:
+    single cables with a known vacancy, whose rule is of too few ports to be sure."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
     missing: list[tuple[int, int]]
     unjudged: list[Unjudged]
     exchanged: list[Exchange]
+    doubtful: list[Misplaced]
 
 
 def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspects:
@@ -70,8 +73,19 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     for kind in unjudged:
         wrong[kind.cables] = False
     swapped, rings, rest = group(view, _misplaced(view, pattern, np.flatnonzero(wrong)))
-    misplaced = sorted([*rings, *_with_a_vacancy(view, pattern, rest)], key=lambda m: m.a)
-    return Suspects(swapped, misplaced, list(_missing(view, pattern, rank)), unjudged, exchanged)
+    placed, doubtful = _with_a_vacancy(view, pattern, rest)
+    named = {m.a for m in (*placed, *doubtful)}
+    left = [m for m in rest if m.a not in named]
+    halves = np.flatnonzero(contra & confirmed & ~loops & ~explained(view, pattern, exchanged))
+    unjudged += _left_by_swaps(view, pattern, left, halves, [*rings, *(m for pair in swapped for m in pair)])
+    return Suspects(
+        swapped,
+        sorted([*rings, *placed], key=lambda m: m.a),
+        list(_missing(view, pattern, rank)),
+        unjudged,
+        exchanged,
+        doubtful,
+    )
 
 
 def _misplaced(view: FabricView, pattern: Pattern, cables: np.ndarray) -> list[Misplaced]:
@@ -82,38 +96,76 @@ def _misplaced(view: FabricView, pattern: Pattern, cables: np.ndarray) -> list[M
 
 def _too_often(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> list[Unjudged]:
     """Return the kinds of cable that are wrong too often to be judged."""
-    of, classes = pattern.labels.class_of, pattern.labels.classes
-    ends = np.sort(np.stack([of[view.node_a], of[view.node_b]]), axis=0)
-    kinds, kind = np.unique(ends, axis=1, return_inverse=True)
-    kind, out = kind.reshape(-1), []
-    limit = np.maximum(HANDFUL, MAX_SHARE * np.bincount(kind, minlength=kinds.shape[1]))
+    kinds, kind = _kinds(view, pattern)
+    out = []
+    limit = _limit(kinds, kind)
     for k in np.flatnonzero(np.bincount(kind[wrong], minlength=len(limit)) > limit).tolist():
         cables = np.flatnonzero(wrong & (kind == k))
         if len(unexplained(view, _misplaced(view, pattern, cables))) > limit[k]:
-            low, high = (classes[c].name if c >= 0 else "" for c in kinds[:, k].tolist())
-            out.append(Unjudged((low, high), cables, int((kind == k).sum())))
+            out.append(Unjudged(_names(pattern, kinds[:, k]), cables, int((kind == k).sum())))
     return out
 
 
-def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
-    """Return misplaced cables with a known vacancy: the node where one should end has a port that is
-    free, or holds another misplaced cable, and whose rule requires the node at the other end."""
-    if not found:
-        return found
+def _left_by_swaps(
+    view: FabricView, pattern: Pattern, left: list[Misplaced], halves: np.ndarray, certain: list[Misplaced]
+) -> list[Unjudged]:
+    """Return the cables ``left`` of kinds in which ``certain`` swaps and rings confirm the rule. Where
+    these are more than exceptions, also those that match the rule of one end only (``halves``)."""
+    if not certain:
+        return []
+    kinds, kind = _kinds(view, pattern)
+    row = {port: i for i, port in enumerate(view.port_a.tolist())}
+    swaps = np.bincount(kind[[row[m.a] for m in certain]], minlength=kinds.shape[1])
+    many = swaps > _limit(kinds, kind)
+    cables = np.concatenate([np.array([row[m.a] for m in left], np.int64), halves[many[kind[halves]]]])
+    cables = np.unique(cables[swaps[kind[cables]] > 0])
+    return [
+        Unjudged(_names(pattern, kinds[:, k]), cables[kind[cables] == k], int((kind == k).sum()))
+        for k in np.unique(kind[cables]).tolist()
+    ]
+
+
+def _kinds(view: FabricView, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the classes of both ends of each kind of cable, the kind of each cable)."""
+    of = pattern.labels.class_of
+    ends = np.sort(np.stack([of[view.node_a], of[view.node_b]]), axis=0)
+    kinds, kind = np.unique(ends, axis=1, return_inverse=True)
+    return kinds, kind.reshape(-1)
+
+
+def _limit(kinds: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Return the number of cables of each kind that may be exceptions."""
+    return np.asarray(np.maximum(HANDFUL, MAX_SHARE * np.bincount(kind, minlength=kinds.shape[1])))
+
+
+def _names(pattern: Pattern, kind: np.ndarray) -> tuple[str, str]:
+    low, high = (pattern.labels.classes[c].name if c >= 0 else "" for c in kind.tolist())
+    return low, high
+
+
+def _with_a_vacancy(
+    view: FabricView, pattern: Pattern, found: list[Misplaced]
+) -> tuple[list[Misplaced], list[Misplaced]]:
+    """Return (misplaced cables, doubtful ones), all with a known vacancy: the node where one should
+    end has a port that is free, or holds another misplaced cable, and whose rule requires the node at
+    the other end. A cable is doubtful if the rule of its port is of too few ports to be sure."""
     fabric = view.fabric
     suspect = {p for m in found for p in (m.a, m.b)}
-    kept = []
+    sure, doubtful = list[Misplaced](), list[Misplaced]()
     for m in found:
+        vacancies = []
         for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
-            if want < 0 or not pattern.sure[port]:
+            if want < 0 or not pattern.plain[port]:
                 continue
             node = int(fabric.port_node[port])
             candidates = (p for p in fabric.ports_of(want) if pattern.expected[p] == node)
             vacancy = next((p for p in candidates if fabric.port_cable[p] < 0 or p in suspect), None)
             if vacancy is not None:
-                kept.append(replace(m, stays=port, vacancy=vacancy))
-                break
-    return kept
+                vacancies.append((not pattern.sure[port], port, vacancy))
+        if vacancies:
+            unsure, stays, vacancy = min(vacancies, key=lambda vacancy: vacancy[0])
+            (doubtful if unsure else sure).append(replace(m, stays=stays, vacancy=vacancy))
+    return sure, doubtful
 
 
 def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:

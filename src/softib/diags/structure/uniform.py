@@ -140,7 +140,7 @@ def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
 
 
 def without_majority(rows: dict[int, Row]) -> bool:
-    """Return True if too many switches are of no kind for a single one to be an exception."""
+    """Return whether too many switches are of no kind for a single one to be an exception."""
     usual, odd = kinds_of(rows)
     return not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows))
 
@@ -175,7 +175,7 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
 
 
 def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
-    """Return True for a leaf of another purpose (management, storage): few hosts compared with
+    """Return whether a leaf has another purpose (management, storage): few hosts compared with
     those of its kind, and more than one cable that differs."""
     differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
     if differ <= 1:
@@ -254,8 +254,8 @@ class _FreePorts:
         return between or same or ([] if len(free) > MANY_FREE else free)
 
     def _is_open(self, port: int) -> bool:
-        """Return true for a free port, and for one with a cable back to its own node in the place
-        of the missing one."""
+        """Return whether ``port`` is free, or has a cable back to its node instead of the missing
+        one."""
         f, peer = self.view.fabric, int(self.view.fabric.port_peer[port])
         return bool(f.port_cable[port] < 0 or (peer >= 0 and f.port_node[peer] == f.port_node[port]))
 
@@ -280,7 +280,7 @@ class _FreePorts:
         )
 
     def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
-        """Return True if both neighbours of ``port`` have a cable of the same direction, or one has
+        """Return whether both neighbours of ``port`` have a cable of the same direction, or one has
         and it is the last port."""
         f = self.view.fabric
         neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]

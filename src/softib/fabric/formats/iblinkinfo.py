@@ -6,8 +6,8 @@
 
 Blocks identify a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs:
 the text has no NodeGUIDs, so the PortGUID of the first port is used. Nodes that appear only as
-peers (``--switches-only``, a partial scan) are adapters, or switches if several cables lead to
-them. Source: iblinkinfo.c of infiniband-diags.
+peers (``--switches-only``, ``-S``, a partial scan) are adapters, or switches if three cables, or two at
+one LID, lead to them. Source: iblinkinfo.c of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _HEAD = re.compile(r"\s*(?:Switch:?\s++(0x[0-9a-fA-F]{1,16})\s(.*?)|(CA|RT|Route
 _LINE = re.compile(
     r"\s*+(?:(?P<guid>0x[0-9a-fA-F]{1,16})\s++)?(?:\"\s*+(?P<name>.*?)\s*\"\s++)?(?P<lid>\d{1,5})\s++(?P<port>\d{1,3})\[[^\]]{0,6}\]\s*+"
     r"==\(\s*+(?:(?P<lanes>\d{1,2})X\s++(?P<speed>\S.*?)\s++)?(?P<state>\w+)/\s*+\w+\s*+\)(?:\s*+\([^)]*+\))?==>\s*+"
-    r"(?:(?P<peer_guid>0x[0-9a-fA-F]{1,16})\s++)?(?:(?P<peer_lid>\d{1,5})\s++(?P<peer_port>\d{1,3}))?\[[^\]]{0,6}\]\s*+\"(?P<peer>.*)\"\s*+\(.*\)\s*\Z"
+    r"(?:(?P<peer_guid>0x[0-9a-fA-F]{1,16})\s++)?(?:(?P<peer_lid>\d{1,5})\s++(?P<peer_port>\d{1,3}))?\[[^\]]{0,6}\]\s*+\"(?P<peer>.*)\"\s*+\((?P<could>.*)\)\s*\Z"
 )
+_COULD = re.compile(r"Could be (?:(?P<lanes>\d{1,2})X(?![\w.])|(?P<speed>[^()]*?))\s*(?=Could be|\Z)")
 _QUIET = re.compile(r"\s*(?:#.*)?\Z")
 _STATES = {
     "Down": PortState.DOWN,
@@ -135,6 +136,11 @@ class _Reader:
         for row, peer in zip(linked, peers, strict=True):
             self._record(row, peer)
         r.uncounted = {node for node, kind in enumerate(r.node_type) if kind != NodeType.SWITCH}
+        for row, peer in (
+            zip(linked, peers, strict=True) if any("Could be" in row.part["could"] for row in linked) else ()
+        ):
+            for end in ((row.node, int(row.part["port"])), (peer, int(row.part["peer_port"]))):
+                r.best[end] = max(r.best.get(end, (0, 0)), _best(row.part))
         for row in self.rows:
             if r.node_type[row.node] == NodeType.SWITCH:
                 r.lid0[row.node] = parse_lid(row.part["lid"], row.line, Problems(""))
@@ -158,7 +164,11 @@ class _Reader:
                 guid = parse_guid(m["peer_guid"] or "")
                 of.setdefault((guid, 0 if guid != UNKNOWN else int(m["peer_lid"]), m["peer"].strip()), []).append(i)
         for (guid, lid, name), rows in of.items():
-            kind = NodeType.SWITCH if len(rows) >= SWITCH_FROM else NodeType.CA
+            # With a LID for several ports it is a switch: ports of adapters have one each.
+            ports = {int(linked[i].part["peer_port"]) for i in rows if int(linked[i].part["peer_lid"])}
+            several = len({int(linked[i].part["peer_lid"]) for i in rows}) == 1 and len(ports) > 1
+            kind = NodeType.SWITCH if several or len(rows) >= SWITCH_FROM else NodeType.CA
+            lid = lid or (int(linked[rows[0]].part["peer_lid"]) if several else 0)
             node = self._node(linked[rows[0]].line, kind, guid, name)
             self.records.only_a_peer.add(node)
             if kind == NodeType.SWITCH and lid:
@@ -220,6 +230,21 @@ class _Reader:
 def _rate(m: re.Match[str]) -> tuple[int, int]:
     """Return (speed code, lanes); 0 for unknown values."""
     lanes = int(m["lanes"]) if m["lanes"] and int(m["lanes"]) in WIDTH_BITS else 0
-    parts = (m["speed"] or "").upper().replace("(", " ").replace(")", " ").split()
+    return _code(m["speed"] or ""), lanes
+
+
+def _code(speed: str) -> int:
+    """Return the code of ``53.125 Gbps``, ``FDR10`` or both; 0 if unknown."""
+    parts = speed.upper().replace("(", " ").replace(")", " ").split()
     code = next((SPEED_BY_NAME[w].code for w in parts if w in SPEED_BY_NAME), 0)
-    return code or (speed_of_gbps(parts[0]) if parts else 0), lanes
+    return code or (speed_of_gbps(parts[0]) if parts else 0)
+
+
+def _best(m: re.Match[str]) -> tuple[int, int]:
+    """Return (speed code, lanes) that both ends support: as in ``Could be``, otherwise the active
+    ones."""
+    speed, lanes = _rate(m)
+    for could in _COULD.finditer(m["could"]):
+        best, wide = _code(could["speed"] or ""), int(could["lanes"] or 0)
+        speed, lanes = max(speed, best), max(lanes, wide if wide in WIDTH_BITS else 0)
+    return speed, lanes

@@ -104,6 +104,8 @@ class Records:
 
     label: dict[tuple[int, int], str] = field(default_factory=dict)
     """(node, portnum) → text printed on the port."""
+    best: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """(node, portnum) → (speed code, lanes) that both ends of its link support, if the source states it."""
     both_ends_in_one_line: bool = False
     """A record names both ends in full (.lst, .db_csv): the file need not list the cable twice."""
 

@@ -85,7 +85,7 @@ def to_fabric(
     f = b.build()
     f.node_stated[[*r.uncounted, *r.only_a_peer]] |= np.uint8(Stated.LINKED_PORTS_ALONE)
     _descriptions(f, r, problems)
-    _speeds(f, columns, cables, supported, lanes)
+    _speeds(f, r, columns, cables, supported, lanes)
     f.port_label = {int(f.port(i, p)): text for (i, p), text in r.label.items() if p <= nports[i]}
     seen = _as_found(f, r, columns, cables, problems)
     f.source = Source(format, shown_name(path), frozenset(seen | records))
@@ -188,7 +188,7 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
 
 
 def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: Cables) -> None:
-    """Return PortGUIDs of CAs from the port's record, otherwise from its peer's record."""
+    """Take PortGUIDs of CAs from the port's record, otherwise from its peer's record."""
     is_switch = c["node_type"] == NodeType.SWITCH
     stated = np.array([max(g, 0) for g in r.port_guid], np.uint64)
     by_peer = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
@@ -210,10 +210,16 @@ def _descriptions(f: Fabric, r: Records, problems: Problems) -> None:
         f.node_desc[i, : len(raw)] = np.frombuffer(raw, np.uint8)
 
 
-def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.ndarray, lanes: np.ndarray) -> None:
+def _speeds(
+    f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, supported: np.ndarray, lanes: np.ndarray
+) -> None:
     """Write the speed and width of each port's record into the PortInfo images (the two ends may
     differ)."""
     sup, sup_lanes = supported[f.port_node], lanes[f.port_node]
+    for (node, portnum), (speed, wide) in r.best.items():
+        if node >= 0 and portnum <= f.node_nports[node]:
+            port = f.port(node, portnum)
+            sup[port], sup_lanes[port] = speed or sup[port], wide or sup_lanes[port]
     active, active_lanes = np.zeros(f.sizes.ports, np.int64), np.zeros(f.sizes.ports, np.int64)
     up = f.linked | (f.port_cable >= 0)
     peer = np.where(f.linked, f.port_peer, np.arange(f.sizes.ports))
@@ -250,6 +256,8 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
         seen.add("lmcs")
     if (c["speed"] > 0).any():
         seen.add("speeds")
+    if r.best:
+        seen.add("capabilities")
     P.lid.set(f.port_info, np.maximum(lid, 0))
     P.lmc.set(f.port_info, np.maximum(lmc, 0))
     rows = cables.usable & (c["state"] > 0)

@@ -60,7 +60,7 @@ class ServerSockets(Protocol):
         CONNECT from ``sender`` with ``number``; and that program's address. Raises OSError."""
 
     def is_held(self, peer: Any) -> bool:
-        """Return false if no program has the address ``peer`` any more: a killed program sends no
+        """Return whether a program still has the address ``peer``: a killed program sends no
         DISCONNECT."""
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import InputError
-from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
+from softib.iba.constants import DEFAULT_PKEY, RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, MadHeader, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter
 from softib.live.status import JobTree, Wait
-from softib.live.umad.file import RmppPayload
+from softib.live.umad.file import Ancillary
+from softib.live.umad.grh import pkey_index_at
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.managers.partitions import Partition
@@ -108,9 +109,9 @@ class InternalManager:
     """A station (see :class:`softib.live.mad_router.Station`) whose program is
     :class:`SubnetManager`.
 
-    It answers SMInfo and SA requests, and takes traps. ``payload`` returns the whole RMPP message while
-    its first bytes are delivered (None: it is a single MAD). ``lids`` is the file that stores the LIDs
-    of ports between runs (None: not stored).
+    It answers SMInfo and SA requests, and takes traps. ``arrival`` returns what accompanies the messages that are
+    delivered: the sender's port, and the whole of an RMPP message with its first bytes. ``lids`` is the file
+    that stores the LIDs of ports between runs (None: not stored).
     """
 
     number = MANAGER_NUMBER
@@ -124,7 +125,7 @@ class InternalManager:
         self.sm.mkeys.local_guid = int(router.fabric.port_guid[port])
         if lids is not None:
             restore(lids, self.sm)
-        self.payload: Callable[[], RmppPayload | None] = lambda: None
+        self.arrival: Callable[[], Ancillary] = Ancillary
         self._inbox: list[MadBatch] = []
         self.sa_wait = SaWait()
         self._deadline_ps = 0
@@ -147,10 +148,14 @@ class InternalManager:
     def deliver(self, batch: MadBatch) -> None:
         """Keep them until the next :meth:`run`."""
         batch = batch.copy()
-        batch.sl[:] = batch.pkey_index[:] = 0  # its answers leave on SL 0, with the first P_Key of its port
-        payload = self.payload()
-        if payload is not None:
-            batch.payload = {0: os.pread(payload.fd, payload.octets, 0)}
+        came = self.arrival()
+        batch.sl[:] = 0  # its answers leave on SL 0, and with the P_Key of the request (IBA 13.5.4)
+        batch.pkey_index[:] = [
+            0 if came.port is None else pkey_index_at(self.router.fabric, came.port, index, self.port)
+            for index in batch.pkey_index.tolist()
+        ]
+        if came.payload is not None:
+            batch.payload = {0: os.pread(came.payload.fd, came.payload.octets, 0)}
         self.sa_wait.came(batch, clock_ps())
         self._inbox.append(batch)
 
@@ -166,6 +171,14 @@ class InternalManager:
         """Program only these partitions; return False if that needs a sweep with the complete file."""
         self._deadline_ps = 0
         return self.sm.repartition(changed)
+
+    def _choose_pkeys(self, outbox: MadBatch) -> None:
+        """Send reports with the default P_Key, which every subscriber has, wherever it is in the port's table."""
+        reports = (outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (outbox.mad[:, METHOD_AT] == Method.REPORT)
+        if reports.any():
+            f, begin = self.router.fabric, int(self.router.fabric.pkey_base[self.port])
+            table = f.pkeys[begin : begin + int(f.pkey_cap[self.port])]
+            outbox.pkey_index[reports] = int(np.argmax(table & 0x7FFF == DEFAULT_PKEY & 0x7FFF))
 
     def _keep_lids(self) -> None:
         """After a sweep."""
@@ -201,6 +214,7 @@ class InternalManager:
             outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
             if len(outbox):
                 _stamp(outbox)
+                self._choose_pkeys(outbox)
                 self.sa_wait.left(outbox, clock())
                 answers = self.router.send(outbox, self.port, now_ps)
                 self.router.traps(now_ps)

@@ -76,7 +76,7 @@ class StaleDirs:
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:
-        """Return a zombie still exists; a process that was just killed gets a moment, once."""
+        """Return whether the process has ended (a zombie has not). One just killed gets a moment, once."""
         while not has_ended(pid):
             if time.monotonic() > self.patience:
                 return False

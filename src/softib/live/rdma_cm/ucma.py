@@ -276,8 +276,17 @@ class Ucma:
     def _write_event(self, e: Endpoint, q: Any) -> int:
         if q.other not in (Event.USER, Event.INTERNAL):
             return errno.EINVAL
-        fields = {"private_data": q.private_data[: q.private_length], "private_length": q.private_length}
-        self.post(e, fields | {"event": q.other, "error": q.timeout_ms, "number": e.number})
+        argument = q.private_data[:8]
+        self.post(
+            e,
+            {
+                "private_data": argument,
+                "private_length": len(argument),
+                "event": q.other,
+                "error": q.timeout_ms,
+                "number": e.number,
+            },
+        )
         return 0
 
     def _take_path(self, e: Endpoint, record: bytes) -> None:

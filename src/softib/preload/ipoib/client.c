@@ -1,4 +1,4 @@
-/* The socket between softib run and this node's softib-ipoib: a connected client uses the network. */
+/* The socket between softib run and this node's softib-ipoib. A client keeps the network as long as it is connected. */
 #include "ipoib.h"
 
 #include <dirent.h>

@@ -90,8 +90,9 @@ def mark_bends(first, peer, row, position, reverse, roots, offset, marked, paren
     packets go up such a tree and down it.
 
     ``row`` int32[links]: of the graph, ``reverse`` int32[links]: the link in the other direction.
-    ``marked`` uint8[turns]: turn from link e into the i-th link that leaves ``peer[e]`` is at
-    ``offset[e] + i`` (int64[links]). ``parent`` and ``queue`` int32[switches] are scratch.
+    ``marked`` uint8[turns]: 1 for each turn that a tree uses. The turn from link e into the i-th
+    link that leaves ``peer[e]`` has index ``offset[e] + i``. ``offset`` int64[links].
+    ``parent`` and ``queue`` int32[switches] are scratch.
     """
     for r in range(len(roots)):
         descend(first, peer, row, position, roots[r], parent, queue)

@@ -68,7 +68,7 @@ def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 def usable_peer(fabric: Fabric) -> np.ndarray:
     """Return the port at the other end of each link that carries data (int32[ports], -1: none): both
-    ends are LinkUp, and also ACTIVE if any port of the fabric is."""
+    ends are LinkUp. If any port of the fabric is ACTIVE (a manager has run), both ends must be, too."""
     every = np.arange(fabric.sizes.ports)
     managed = (fabric.port_state[fabric.linked] == PortState.ACTIVE).any()
     return active_peer(fabric, every) if managed else physical_peer(fabric, every)

@@ -208,7 +208,7 @@ def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, respon
 
 
 def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phases | None) -> int:
-    """Return the first time at which something happens that did not move with the period."""
+    """Return the time of the first pending event that does not repeat with the period."""
     found = [constants.NEVER]
     if len(b.timers):
         found.append(int(b.timers["time"].min()))

@@ -71,7 +71,7 @@ class Subscriptions:
         return one in self._all
 
     def remove(self, old: Subscription) -> bool:
-        """Return false if there was none."""
+        """Remove a subscription. Return False if there was none."""
         if old not in self._all:
             return False
         del self._all[old]

@@ -110,7 +110,7 @@ def submit(
     owner = f"{account.tenant}\n{account.name}"
     made = writer.Request(change, account.name, action, request_id, digest, owner, returns=returns)
     if account.role == "tenant":
-        made.change = lambda draft: _within(draft, change, account.tenant, pkey)
+        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.view.manager)
         made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
     return service.submit(made)
 
@@ -137,8 +137,9 @@ def _canonical(body: bytes) -> bytes:
         return body
 
 
-def _within(draft: Draft, change: Change, tenant: str, pkey: int | None) -> str:
-    """Make a change that only affects the tenant's partitions, and no ports of other tenants. The right to the
+def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager: int) -> str:
+    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of the subnet
+    ``manager``. The right to the
     partition that the request names comes before anything that the change says of it."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
@@ -151,6 +152,8 @@ def _within(draft: Draft, change: Change, tenant: str, pkey: int | None) -> str:
         if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
             raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
         for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
+            if guid == manager:
+                raise changes.Forbidden(f"port {guid_text(guid)} is the subnet manager's; only operators may add it")
             others = (draft.partition(k) for k in draft.memberships(guid))
             if any(p is not None and p.tenant not in ("", tenant) for p in others):
                 raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")

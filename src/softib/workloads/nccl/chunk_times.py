@@ -34,8 +34,9 @@ STORED = (Algorithm.RING, Algorithm.TREE)
 
 
 def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
-    """Return µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and
-    bytes.
+    """Return the time in µs of each transfer inside a node: its latency, plus its bytes at
+    ``rate`` (GB/s of payload).
+
     A tree with LL128 or LL forwards lines as they arrive, so the bytes of a chunk count once on a
     chain: on the hop that leaves the head. The head's latency is counted on the next hop, since a
     connection handles one chunk after another.

@@ -124,7 +124,7 @@ def _named(known: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Itera
 
 
 def _allowed(by: Choice, machine: Machine, nodes: int) -> bool:
-    """Return the allowed protocols: LL128 needs GPU and NIC below a common PCIe switch."""
+    """Return whether a protocol is allowed: LL128 needs GPU and NIC below a common PCIe switch."""
     return by.protocol != Protocol.LL128 or machine.ll128 or (nodes == 1 and machine.gpu.ll128)
 
 

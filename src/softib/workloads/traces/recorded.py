@@ -102,7 +102,7 @@ def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
 
 
 def _arrival(build: Builder, m: Message, adapter: int) -> None:
-    """Return the operation of the target of ``m``: a receive, or a response of its adapter."""
+    """Write the operation of the target of ``m``: a receive, or a response of its adapter."""
     if m.opcode not in ANSWERED:
         m.arrives = build.message(RECV, m.target, m.source, m.octets, m.tag)
         return
@@ -172,7 +172,7 @@ class _Reader:
         self._made(m.row)
 
     def _written(self, ns: int) -> None:
-        """Return earlier WRITEs to this rank: the last one of each queue pair."""
+        """Write earlier WRITEs to this rank: the last one of each queue pair."""
         came = self.posts.written.get(self.rank)
         if not came:
             return

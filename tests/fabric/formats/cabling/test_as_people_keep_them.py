@@ -90,6 +90,45 @@ def test_headings_of_several_languages(language: str, fabric, cables: Rows, tmp_
     is_the_fabric(read_plan(path), fabric, len(cables))
 
 
+@pytest.mark.parametrize("delimiter", ",;\t|")
+@pytest.mark.parametrize(
+    "headings",
+    (
+        ["Source\nSwitch", "Source\nPort #", "Destination\nDevice", "Destination\nPort #"],
+        ["Source\nSwitch", "Source Port #", "Destination Device", "Destination Port #"],
+        ["A-Node", "A-Port", "Z-Node", "Z-Port"],
+    ),
+)
+def test_line_breaks_in_quoted_cells(headings: list[str], delimiter: str, fabric, cables: Rows, tmp_path: Path) -> None:
+    """RFC 4180 allows them in headings and rows; Python's own writer is the oracle. Rows without one keep their line."""
+    out = io.StringIO()
+    notes = {3: 'first\nsecond "quoted"\n\nthird', 5: f"a{delimiter}\nb", 60: "\n"}
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\r\n")
+    writer.writerow([*headings, "Comment"])
+    writer.writerows([*row, notes.get(i, "")] for i, row in enumerate(cables))
+    path = tmp_path / "p.csv"
+    path.write_text(out.getvalue(), newline="")
+    plan = read_plan(path)
+    is_the_fabric(plan, fabric, len(cables))
+    above = sum(h.count("\n") for h in headings)
+    breaks = [above + sum(notes[k].count("\n") for k in notes if k < i) for i in range(len(cables))]
+    assert plan.line.tolist() == [i + 2 + n for i, n in enumerate(breaks)]
+
+
+@pytest.mark.parametrize("until", (1, 2, 7, None))
+def test_stray_quotes_cost_only_their_rows(until: int | None, fabric, cables: Rows, tmp_path: Path) -> None:
+    """A quote at the start of a cell, and one at the end of a cell ``until`` rows below it (None: no other)."""
+    rows = [[str(c) for c in row] for row in cables]
+    rows[4][2] = '"' + rows[4][2]
+    if until is not None:
+        rows[4 + until][2] += '"'
+    path = tmp_path / "p.csv"
+    path.write_text("\n".join(",".join(row) for row in [HEADINGS["English"].split(","), *rows]) + "\n")
+    plan = read_plan(path)
+    stray = [6] if until is None else [6, 6 + until]
+    assert [p.line for p in plan.problems] == stray and len(plan) == len(cables) - len(stray)
+
+
 @pytest.mark.parametrize(
     "headings",
     (

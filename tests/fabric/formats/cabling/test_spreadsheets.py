@@ -235,3 +235,32 @@ def test_adapter_numbers_are_those_that_the_whole_plan_allows(
     assert result.counts["matched" if matched else "unmatched"] == 3 * rows
     if not matched:
         assert "may be any of" in result.findings[0].message
+
+
+@pytest.mark.parametrize("cell", [1, 3])
+def test_the_cable_of_a_row_with_a_date_is_not_unexpected(tmp_path: Path, cell: int) -> None:
+    """Its other end identifies it, and the row is a problem of the plan already."""
+    rows: list[Any] = [list(row) for row in ROWS]
+    rows[-1][cell] = "5-Jan"
+    plan = workbook(tmp_path / "p.xlsx", nothing, HEADINGS, rows)
+    result = compare(TREE, plan)
+    assert len(plan.problems) == 1 and result.findings == [] and result.counts["matched"] == len(ROWS) - 1
+
+
+def test_the_cable_of_a_row_with_a_formula_is_not_unexpected(tmp_path: Path) -> None:
+    plan = workbook(tmp_path / "p.xlsx", lambda _, sheet: sheet.__setitem__("B4", "=2+3"), HEADINGS, ROWS)
+    assert len(plan.problems) == 1 and compare(TREE, plan).findings == []
+
+
+def test_a_cancelled_cable_that_is_there_is_said_once(tmp_path: Path) -> None:
+    """A cable of the same port that leads elsewhere is none of the row's, and unexpected."""
+    rows = [[*row, "" if i else "cancelled"] for i, row in enumerate(ROWS)]
+    (found,) = compare(TREE, workbook(tmp_path / "p.xlsx", nothing, [*HEADINGS, "Status"], rows)).findings
+    assert found.code == "plan-hidden-parts" and "(line 2)" in found.message
+    a, b = (f"{ROWS[0][i]}[{ROWS[0][i + 1]}]" for i in (0, 2))
+    assert {str(p) for p in found.where} == {a, b}
+    rows[0][2:4] = rows[1][2:4]
+    codes = {
+        f.code for f in compare(TREE, workbook(tmp_path / "q.xlsx", nothing, [*HEADINGS, "Status"], rows)).findings
+    }
+    assert codes == {"plan-hidden-parts", "plan-unexpected-cable"}

@@ -165,6 +165,21 @@ def test_bad_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("script", ("dump_fts", "dump_fts -M"))
+def test_the_warning_of_the_stock_scripts_is_no_problem(script: str, tmp_path: Path) -> None:
+    """Debian's dump_lfts and dump_mfts print it on stdout; other text in its place is a problem."""
+    text = "".join(
+        f"Unicast lids [0x0-0x4] of switch Lid {n + 1} guid 0x{16 + n:016x} (s{n}):\n  Lid  Out   Destination\n"
+        f"       Port     Info \n0x0001 00{n} : (x)\n1 valid lids dumped \n"
+        for n in range(2)
+    )
+    warning = f"\n*** WARNING ***: this command has been replaced by {script}\n\n\n"
+    plain, clean = read_lfts(lft_file(tmp_path, text), two_switches())
+    lft, problems = read_lfts(lft_file(tmp_path, text + warning), two_switches())
+    assert problems == clean and np.array_equal(lft, plain)
+    assert len(read_lfts(lft_file(tmp_path, text + warning.replace("***", "!!!")), two_switches())[1]) == len(clean) + 1
+
+
 def test_headings_without_guid_are_matched_by_name_then_lid(tmp_path: Path) -> None:
     text = "Unicast lids [0x0-0x4] of switch ('s1'):\n0x0001 001\nUnicast lids [0-4] of switch Lid 1:\n0x0002 001\n"
     lft, problems = read_lfts(lft_file(tmp_path, text), two_switches())

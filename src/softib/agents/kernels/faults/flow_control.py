@@ -61,7 +61,7 @@ def waits(t, egress, row, now, until):
 
 @inner
 def tick(t, egress, slow, now):
-    """Return PortXmitWait of ``egress`` while its peer, ``slow``, drains the data of applications.
+    """Count PortXmitWait of ``egress`` while its peer, ``slow``, drains the data of applications.
 
     A tick counts if there was data to send and no credit for it (IBA 16.1.3.5): the time of the slow port minus the
     time of the link itself.

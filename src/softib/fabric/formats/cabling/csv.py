@@ -130,7 +130,7 @@ def _plan(
 ) -> CablingPlan:
     several = len(files) > 1
     left_out = Counter(row["status"] for row in rows if row["status"])
-    kept = [row for row in rows if not row["status"]]
+    kept = [row for row in rows if row["readable"] and not row["status"]]
     if not kept:
         opening = f"; line {problems[0].line}: {problems[0].reason}" if problems else ""
         if left_out:
@@ -139,6 +139,7 @@ def _plan(
     _find_names_in_two_racks(kept, files, problems)
     form = "ufm-ndt" if any("start" in normal(h) for h in sheets[0].rows[sheets[0].head][1]) else "p2p"
     plan = CablingPlan.from_rows(kept, form, file, [])
+    plan.left_out = [row for row in rows if row["status"] or not row["readable"]]
     plan.files, plan.file = files, np.array([row["sheet"] for row in kept], np.int16)
     order = {name: i for i, name in enumerate(files)}
     plan.problems = sorted([*problems, *mark_repeats(plan).values()], key=lambda p: (order.get(p.file, 0), p.line))
@@ -191,6 +192,9 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> lis
             continue
         if number in sheet.formulas:
             cells_text = ", ".join(sheet.formulas[number][:4])
+            unread = _Row(cells, raw[number], sheet.layout, number, Problems(file), sheet.merged > 0)
+            unread.cables(None)
+            rows += [{**cable, "sheet": index, "readable": False} for cable in unread.partial]
             problems.add(
                 number,
                 f"{plural(len(sheet.formulas[number]), 'formula', 'formulas')} without a value in {cells_text}; open "
@@ -199,6 +203,7 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> lis
             continue
         cables, above = reader.cables(above)
         rows += [{**cable, "sheet": index} for cable in cables]
+        rows += [{**cable, "sheet": index, "readable": False} for cable in reader.partial]
     return rows
 
 
@@ -209,6 +214,8 @@ class _Row:
         self.filled = filled  # from merged cells of a workbook
         self.columns, self.unit_m = layout.column, layout.unit_m
         self.cells, self.raw, self.number, self.problems = cells, raw, number, problems
+        self.partial: list[dict[str, Any]] = []
+        """The cables of a row with a cell that cannot be read."""
 
     def get(self, name: str, cells: list[str] | None = None) -> str:
         """Return the cell of a field; "" where there is no such column."""
@@ -243,8 +250,14 @@ class _Row:
         if missing:
             if not left_out:
                 self.problems.add(self.number, f"{missing}; the row is skipped")
+            if len(first) == len(others):
+                ends = zip(map(_readable, first), map(_readable, others), strict=True)
+                self.problems = Problems(self.problems.file)  # the row has its problem
+                self.partial = [{**self.cable(a, b), "status": left_out} for a, b in ends]
             return [], None
-        row_cables = [{**self.cable(a, b), "status": left_out} for a, b in zip(first, others, strict=True)]
+        row_cables = [
+            {**self.cable(a, b), "status": left_out, "readable": True} for a, b in zip(first, others, strict=True)
+        ]
         return row_cables, row_cables[0] if len(row_cables) == 1 and not merged else None
 
     def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
@@ -303,6 +316,12 @@ class _Row:
         }
 
 
+def _readable(end: tuple[str, str]) -> tuple[str, str]:
+    """Return the end without the port if that became a date."""
+    node, label = end
+    return node, "" if _DATE.match(label) else label
+
+
 def _pieces(text: str) -> list[str]:
     """Split ``node-1; node-2`` in two."""
     parts = [p for p in _BREAKOUT.split(text) if p]
@@ -343,7 +362,7 @@ _DATE = re.compile(
 )
 """A port that a spreadsheet program took for a date: 1/5 is 5-Jan, Jan 5, 5. Jan, 05.01., 2026-01-05."""
 NOT_BUILT = re.compile(
-    "^(?:cancel|remov|delet|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
+    "^(?:cancel|remov|delete|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
     "storn|entfall|entfern|geloscht|abgebaut|ruckgebaut|gestrichen|annul|supprim|retire|enleve|abandonn|eliminad|anulad|retirad|"
     "eliminat|rimoss|cancellat|取消|已取消|删除|已删除|作废|拆除|已拆除|中止|撤去|削除|취소|삭제|철거|отмен|удал|демонтир|снят)"
 )

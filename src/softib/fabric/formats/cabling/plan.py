@@ -66,6 +66,9 @@ class CablingPlan:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Parts of the file that are hidden or not to be built, and whether they are read."""
+    left_out: list[dict[str, Any]] = field(default_factory=list)
+    """Rows that are not part of the plan, as for :meth:`from_rows`: cancelled ones (``status``), and
+    those in which a cell cannot be read (that cell is empty)."""
 
     def __len__(self) -> int:
         return len(self.line)
@@ -208,6 +211,7 @@ def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
         files=tuple(x for p in plans for x in p.files),
         problems=[q for p in plans for q in p.problems],
         notes=[f"{p.path}: {note}" for p in plans for note in p.notes],
+        left_out=[row for p in plans for row in p.left_out],
         **columns,
     )
     joined.problems += [problem for row, problem in mark_repeats(joined).items() if not conflict_before[row]]

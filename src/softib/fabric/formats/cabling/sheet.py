@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from softib.errors import MissingLibrary, UnreadableFile
@@ -20,6 +21,9 @@ __all__ = ["Sheet", "find_headings", "is_workbook", "sheets_of_text", "sheets_of
 DELIMITERS = ",;\t|"
 HEADER_WITHIN = 50
 MOST_CELLS = 5_000_000
+MOST_LINES_OF_CELL = 253
+MOST_CHARACTERS_OF_CELL = 32_767
+"""Limits of a cell in Excel."""
 MOST_UNPACKED = 256 << 20
 """Limit in bytes of a workbook's unpacked parts (it is a ZIP archive)."""
 
@@ -71,10 +75,9 @@ def is_workbook(start: bytes) -> bool:
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Split one line into cells. Working line by line, one stray quote cannot swallow the rest of
-    the file."""
+    """Split one record (:func:`_records`) into cells."""
     try:
-        return [clean(f) for f in next(csv.reader([line], delimiter=delimiter), [])]
+        return [clean(f) for f in next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter), [])]
     except (csv.Error, StopIteration):
         return [clean(f).strip('"') for f in line.split(delimiter)]
 
@@ -92,17 +95,49 @@ def sheets_of_text(text: str) -> Sheet:
     lines = text.splitlines()
     best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
     for delimiter in DELIMITERS:
-        head = [(i, split_line(line, delimiter), line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)]
+        records = ((i, split_line(record, delimiter), record) for i, record in _records(lines, delimiter))
+        head = list(islice(records, HEADER_WITHIN))
         headings = find_headings(head)
         if headings is not None:
-            rest = (
-                (i, split_line(line, delimiter), line)
-                for i, line in enumerate(lines[HEADER_WITHIN:], HEADER_WITHIN + 1)
-            )
-            return Sheet("", [*head, *rest], *headings)
+            return Sheet("", [*head, *records], *headings)
         if max((len(c) for _, c, _ in head), default=0) > max((len(c) for _, c, _ in best.rows), default=0):
             best = Sheet("", head)
     return best
+
+
+def _records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str]]:
+    """Return the number of the first line and the text of each record: a line, or several if a
+    quoted cell has line breaks (RFC 4180)."""
+    at = 0
+    while at < len(lines):
+        last = _last_line(lines, at, delimiter) if '"' in lines[at] else at
+        yield at + 1, "\n".join(lines[at : last + 1])
+        at = last + 1
+
+
+def _last_line(lines: list[str], at: int, delimiter: str) -> int:
+    """Return the last line of the record that starts in line ``at``. If its quotes do not end within
+    the limits of a cell, or each of its lines is a complete row, a quote is stray, and the line is a
+    record."""
+    d = re.escape(delimiter)
+    within = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+"(?:[^"]|"")*+')  # ends within quotes
+    complete = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+)')
+    if not within.fullmatch(lines[at]):
+        return at
+    size = len(lines[at])
+    for last in range(at + 1, len(lines)):
+        size += len(lines[last]) + 1
+        if last - at > MOST_LINES_OF_CELL or size > MOST_CHARACTERS_OF_CELL:
+            return at
+        if '"' not in lines[last]:
+            continue
+        record = "\n".join(lines[at : last + 1])
+        if complete.fullmatch(record):
+            cells = len(split_line(record, delimiter))
+            return at if all(line.count(delimiter) + 1 >= cells for line in lines[at : last + 1]) else last
+        if not within.fullmatch(record):
+            return at
+    return at
 
 
 def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, int] | None:

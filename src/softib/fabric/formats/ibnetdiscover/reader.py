@@ -202,7 +202,7 @@ class _Netlist:
         return stated
 
     def _is_ibdiagnets(self, stated: int, text: str, named: int) -> bool:
-        """Return ``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where
+        """Return whether the line is ``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where
         ibnetdiscover has the NodeGUID. The two differ on the chips of a director."""
         system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
         return stated == system and parse_guid(text.partition("(")[2].rstrip(")")) == named

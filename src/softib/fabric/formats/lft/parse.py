@@ -26,7 +26,11 @@ _NAME = re.compile(r"\(\s*['\"]?(.*?)['\"]?\s*\)\s*:?\s*$")
 _OSM = re.compile(r"\bSwitch\s+0x([0-9a-fA-F]{1,16})")
 _ENTRY = re.compile(r"^\s*0x([0-9a-fA-F]{1,7})\s*(?::\s*)?(\d{1,9}|UNREACHABLE)(?:\s|:|#|$)")
 _TOTAL = re.compile(r"^\s*(\d{1,9}) (?:valid )?lids dumped")
-_FURNITURE = re.compile(r"^\s*(?:#.*|Lid\s+Out\s+Destination.*|Port\s+Info.*|LID\s*:\s*Port\s*:.*|-+)?\s*$")
+_FURNITURE = re.compile(
+    r"^\s*(?:#.*|Lid\s+Out\s+Destination.*|Port\s+Info.*|LID\s*:\s*Port\s*:.*|-+|"
+    r"\*\*\* WARNING \*\*\*:.*)?\s*$"
+)
+"""Lines without a table or entry; dump_lfts and dump_mfts of infiniband-diags end with a warning."""
 NO_ROUTE = 255
 
 

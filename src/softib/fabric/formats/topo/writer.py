@@ -151,7 +151,7 @@ def supported_speed(fabric: Fabric) -> list[str]:
 
 
 def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
-    """Return front-panel labels of all ports: the fabric's labels if they fit the grammar and are
+    """Write the front-panel labels of all ports: the fabric's labels if they fit the grammar and are
     distinct."""
     alone = len(system.chips) == 1
     taken: set[str] = set()

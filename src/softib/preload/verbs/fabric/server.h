@@ -3,9 +3,9 @@
  * softib.live.verbs.server reads it into NumPy dtypes.
  *
  * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process
- * connects once, sends softib_server_hello and receives one softib_server_reply with its number, 1
- * .. 65535, unique among the living, and the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS): so it
- * maps the fabric without a path or a pid, which may mean something else in its container. A client
+ * connects once and sends softib_server_hello. The softib_server_reply has its number (1 .. 65535,
+ * unique among running processes) and the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS), so that it
+ * needs no path and no pid, which could differ in its container. A client
  * that sends only magic and version gets the descriptors, but does not count as a program of the
  * fabric. The connection stays; a program that closes it, or dies, has left: its memory is freed,
  * its traffic is added to the counters. Afterwards each message is a softib_server_ask, which gets

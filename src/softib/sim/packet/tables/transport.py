@@ -64,7 +64,7 @@ ROUND_TRIP = Rows(
     i8("resume", "packets", "Sender: PSN to go on with after a missing packet was sent again; 0: none."),
     i8("recover", "packets", "Sender: PSN that ends the recovery of missing packets."),
     i8("stamp", "ps + 1", "Receiver: time that the next acknowledgement echoes; 0: none."),
-    i8("came", "ps", "Receiver: when the packet with that time came."),
+    i8("came", "ps", "Receiver: arrival of the packet whose time is in `stamp`."),
     i8("written", "ps", "Receiver: when it was in memory."),
     i8("marked", "flag", "Receiver: a packet since the last acknowledgement was marked."),
     i8("hole", "packets + 1", "Receiver: PSN that was missing when a packet last came ahead."),

@@ -26,7 +26,7 @@ def drawn(net, state, k, out, now):
 
 @inner
 def mark_ecn(net, state, k, out, row, now):
-    """Return whether to set the CE codepoint of packet ``k``, queued at port VL ``row`` of ``out``."""
+    """Decide whether to set the CE codepoint of packet ``k``, queued at port VL ``row`` of ``out``."""
     queued, least = state.queue[row].egress, net.buffer[out].k_min
     if not net.ethernet.ecn or queued <= least:
         return

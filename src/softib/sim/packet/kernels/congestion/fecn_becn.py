@@ -15,7 +15,7 @@ from softib.sim.packet.kernels.link.credits import has_credit
 
 @inner
 def mark(net, state, k, out, row):
-    """Return whether the switch sets FECN in packet ``k``, queued for port VL ``row`` of ``out``
+    """Set FECN in packet ``k``, queued for port VL ``row`` of ``out``
     (annex A10, switches)."""
     threshold = net.marking[out].threshold
     octets = np.int64(state.packet[k].octets)

@@ -226,7 +226,7 @@ def send_request(net, state, port, vl, row, stream, now):
 
 @inner
 def pace(net, state, q, k, start, end):
-    """Return when the requests of ``q`` may continue after packet ``k``, with their static rate and
+    """Set the time at which the requests of ``q`` may continue after packet ``k``, with their static rate and
     congestion control."""
     packet_sent(net, state, q, k, start, end)
     until = waits_until(net, state, 2 * q, start, end)

@@ -54,7 +54,7 @@ def waits_no_longer(net, state, port, row, now):
 
 @inner
 def note_waiting(net, state, port, now):
-    """Start the wait of VLs of ``port`` with data: now, or when their own packet has left."""
+    """Start the waiting time of each VL of ``port`` that has data: now, or when the packet that it sends has left."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         if not state.port[port].ready >> vl & 1:
