@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -39,6 +40,7 @@ __all__ = [
     "WrongCall",
     "broken_rule",
     "nearest",
+    "os_reason",
     "wrong_value",
 ]
 
@@ -158,6 +160,12 @@ def wrong_value(key: str, error: Mapping[str, Any]) -> str:
 SIMILAR = 0.65
 """Least similarity (difflib's ratio) of names: two exchanged letters of three are a misspelling, ``ping`` is not
 one of ``plan``."""
+
+
+def os_reason(error: OSError) -> str:
+    """Return the system's words for ``error``, with the remedy where descriptors ran out."""
+    advice = "; raise the limit with 'ulimit -n'" if error.errno == errno.EMFILE else ""
+    return f"{error.strerror or error}{advice}"
 
 
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:

@@ -116,3 +116,24 @@ def test_a_fabric_that_does_not_start_says_which_limit_to_raise(softib):
     )
     assert done.returncode == 2 and done.stderr.endswith("Too many open files; raise the limit with 'ulimit -n'\n")
     assert not softib.status() and not (softib.folder / "run" / "softib" / "one").exists()
+
+
+@pytest.mark.parametrize("limit", [16, 18, 20, 22])
+def test_a_start_that_runs_out_of_descriptors_leaves_nothing(softib, limit):
+    """At any of its steps, in a folder that an earlier fabric of the name left."""
+    folder = softib.folder / "run" / "softib" / "one"
+    for made in (folder.parent.parent, folder.parent, folder):
+        made.mkdir(mode=0o700, exist_ok=True)
+    done = subprocess.run(
+        softib.words("up", "one.yaml", "--detach", "--sm", "none"),
+        env=softib.env,
+        cwd=softib.folder,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+    )
+    if done.returncode == 0:
+        softib("down", "one")
+    else:
+        assert {p.name for p in folder.iterdir()} <= {"lock", "log"}, done.stderr
+        assert "raise the limit with 'ulimit -n'" in done.stderr

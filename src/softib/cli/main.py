@@ -8,7 +8,6 @@ bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any p
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
 import importlib
 import os
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib import __version__
-from softib.errors import SoftibBug, SoftibError, SoftibWarning
+from softib.errors import SoftibBug, SoftibError, SoftibWarning, os_reason
 from softib.foreign_text import shown
 
 if TYPE_CHECKING:
@@ -231,8 +230,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         # Errors of inputs and DEST are already handled: the rest is stdout, for example on a full
         # disk.
-        advice = "; raise the limit with 'ulimit -n'" if error.errno == errno.EMFILE else ""
-        print(shown(f"softib: {error.filename or 'stdout'}: {error.strerror or error}{advice}"), file=sys.stderr)
+        print(shown(f"softib: {error.filename or 'stdout'}: {os_reason(error)}"), file=sys.stderr)
         _drop_stdout()
         code = 2
     # An interrupt that passed an exec of text (dataclass has one) ends "python -m softib" by SIGINT, whatever caught it

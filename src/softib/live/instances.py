@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, os_reason
 from softib.live.admission import user_name
 
 __all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale"]
@@ -45,7 +45,7 @@ def root() -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.lstat()
     except OSError as error:
-        raise InputError(f"{path}: cannot be used for running fabrics: {error.strerror or error}") from None
+        raise InputError(f"{path}: cannot be used for running fabrics: {os_reason(error)}") from None
     if info.st_uid != os.getuid():
         raise InputError(
             f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set "
@@ -66,11 +66,13 @@ def _root_path() -> Path:
 
 @dataclass
 class Instance:
-    """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere."""
+    """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere; ``spare`` is one in
+    reserve, as :meth:`clear` opens the folder even where a start failed for lack of descriptors."""
 
     name: str
     folder: Path
     lock: int = -1
+    spare: int = -1
 
     @property
     def control(self) -> Path:
@@ -126,14 +128,21 @@ class Instance:
         with contextlib.suppress(InputError, OSError):
             claimed = claim(self.name)
             shutil.rmtree(self.folder, ignore_errors=True)
-            os.close(claimed.lock)
+            claimed._close()
 
     def release(self) -> None:
         """The daemon's last act."""
+        if self.spare >= 0:
+            os.close(self.spare)
+            self.spare = -1
         self.clear()
-        if self.lock >= 0:
-            os.close(self.lock)
-            self.lock = -1
+        self._close()
+
+    def _close(self) -> None:
+        for fd in (self.spare, self.lock):
+            if fd >= 0:
+                os.close(fd)
+        self.spare = self.lock = -1
 
 
 def check_name(name: str) -> str:
@@ -176,6 +185,11 @@ def claim(name: str) -> Instance:
             time.sleep(0.02)
     instance.lock = fd
     instance.clear()
+    try:
+        instance.spare = os.dup(fd)
+    except OSError:
+        instance.release()
+        raise
     return instance
 
 

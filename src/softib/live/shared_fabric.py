@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError, SoftibBug, UnreadableFile
+from softib.errors import InputError, SoftibBug, UnreadableFile, os_reason
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, LAZY_COLUMNS, Column, Sizes
 from softib.fabric.model import Fabric, Source
 from softib.live.c_header import CHeader
@@ -151,7 +151,7 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
     except OSError as error:
         path.unlink()
         raise InputError(
-            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {error.strerror or error}"
+            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}"
         ) from None
     finally:
         os.close(fd)
@@ -261,7 +261,7 @@ def _open(path: Path, take: Callable[[int, int], Octets], least: int) -> Octets:
                 raise UnreadableFile(f"{path}: {size} bytes are not a shared fabric")
             return take(file.fileno(), size)
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{path}: {os_reason(error)}") from None
 
 
 def _fabric_of(header: np.ndarray, octets: Octets, lazy: Octets) -> Fabric:

@@ -110,6 +110,10 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     return out
 
 
+END_S = 5.0
+"""Seconds that an interrupted start has to end."""
+
+
 def _start(command: list[str], log: Path, source: str, progress: Callable[[str], None]) -> int | None:
     """Start ``command`` in a new session; return None when the fabric is ready, otherwise its exit
     code."""
@@ -132,6 +136,8 @@ def _start(command: list[str], log: Path, source: str, progress: Callable[[str],
             ready = _wait(pipe, progress)
     except KeyboardInterrupt:
         child.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(END_S)  # it holds the name until it has removed its files
         raise
     if ready:
         threading.Thread(target=child.wait, daemon=True).start()  # it continues; no zombie remains when it ends

@@ -17,7 +17,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.live.admission import CREDENTIALS_SIZE, Admission, Credentials, sender_of, user_name
 from softib.live.proc import command_name, udp_holder
 
@@ -175,7 +175,7 @@ def _bound(family: int, address: Any, name: str) -> socket.socket:
         s.bind(address)
     except OSError as error:
         s.close()
-        raise InputError(f"{name} cannot be opened: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be opened: {os_reason(error)}") from None
     return s
 
 

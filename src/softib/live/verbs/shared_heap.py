@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.live.c_header import CHeader
 from softib.live.proc import is_running
 from softib.live.status import VerbsUsage
@@ -59,7 +59,7 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
             os.close(fd)
             raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        raise InputError(f"{path}: cannot be made: {os_reason(error)}") from None
 
 
 @dataclass(frozen=True)
