@@ -105,15 +105,20 @@ def test_after_they_are_gone_it_goes_on(softib):
     softib("run", "--", "true")
 
 
-def test_a_fabric_that_does_not_start_says_which_limit_to_raise(softib):
-    done = subprocess.run(
+def started_with(limit: int, softib) -> subprocess.CompletedProcess[str]:
+    """``softib up`` with so many descriptors."""
+    return subprocess.run(
         softib.words("up", "one.yaml", "--detach", "--sm", "none"),
         env=softib.env,
         cwd=softib.folder,
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
     )
+
+
+def test_a_fabric_that_does_not_start_says_which_limit_to_raise(softib):
+    done = started_with(20, softib)
     assert done.returncode == 2 and done.stderr.endswith("Too many open files; raise the limit with 'ulimit -n'\n")
     assert not softib.status() and not (softib.folder / "run" / "softib" / "one").exists()
 
@@ -124,14 +129,7 @@ def test_a_start_that_runs_out_of_descriptors_leaves_nothing(softib, limit):
     folder = softib.folder / "run" / "softib" / "one"
     for made in (folder.parent.parent, folder.parent, folder):
         made.mkdir(mode=0o700, exist_ok=True)
-    done = subprocess.run(
-        softib.words("up", "one.yaml", "--detach", "--sm", "none"),
-        env=softib.env,
-        cwd=softib.folder,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
-    )
+    done = started_with(limit, softib)
     if done.returncode == 0:
         softib("down", "one")
     else:
