@@ -48,7 +48,7 @@ class Context:
     @cached_property
     def pattern(self) -> Pattern:
         """The cabling pattern learned."""
-        return learn_pattern(self.view)
+        return learn_pattern(self.view, self.structure.labels)
 
     @cached_property
     def suspects(self) -> Suspects:

@@ -15,7 +15,7 @@ import numpy as np
 
 from softib.diags.view import FabricView
 
-__all__ = ["Labels", "NodeClass", "make_class", "read_labels"]
+__all__ = ["Labels", "NodeClass", "class_of_places", "make_class", "read_labels"]
 
 _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
@@ -62,11 +62,13 @@ class NodeClass:
 
 @dataclass
 class Labels:
-    """``classes``, and for each node its class and row in it (-1 = no class)."""
+    """``classes``, and for each node its class and row in it (-1 = no class). ``by_ports``: the
+    numbers of the switches are places that their ports give, not numbers in their names."""
 
     classes: list[NodeClass]
     class_of: np.ndarray
     row_of: np.ndarray
+    by_ports: bool = False
 
 
 def read_labels(view: FabricView) -> Labels:
@@ -111,6 +113,14 @@ def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass 
     if single.sum() < MIN_MEMBERS:
         return None
     return _ordered(template, nodes[single], numbers[single], span)
+
+
+def class_of_places(view: FabricView, nodes: np.ndarray, places: np.ndarray) -> NodeClass:
+    """Return the class of ``nodes`` with ``places`` (int64[nodes, k], each row once) as numbers, named by the form of
+    their names."""
+    forms = {_NUMBER.sub("#", view.names[n]) for n in nodes.tolist()}
+    name = forms.pop() if len(forms) == 1 and not view.names[nodes[0]].startswith("0x") else "switch"
+    return _ordered(name, nodes, places, places.max(axis=0) + 1)
 
 
 def _strides(span: np.ndarray) -> np.ndarray:

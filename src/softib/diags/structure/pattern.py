@@ -46,9 +46,9 @@ class Pattern:
     ports_predicted: int
 
 
-def learn_pattern(view: FabricView) -> Pattern:
-    """Learn the pattern of all classes. Near-linear in ports."""
-    labels = read_labels(view)
+def learn_pattern(view: FabricView, labels: Labels | None = None) -> Pattern:
+    """Learn the pattern of all classes (``labels``, by default those of the names). Near-linear in ports."""
+    labels = labels or read_labels(view)
     fabric = view.fabric
     peer = np.where(fabric.port_peer >= 0, fabric.port_node[np.maximum(fabric.port_peer, 0)], -1)
     expected = np.full(fabric.sizes.ports, NO_OPINION, np.int32)
