@@ -9,7 +9,7 @@ plan.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class NodeClass:
 
     ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest
     of each column. ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member
-    by it.
+    by it. ``by_ports``: the numbers are places that the ports give, not numbers in the names.
     """
 
     name: str
@@ -44,6 +44,7 @@ class NodeClass:
     stride: np.ndarray
     codes: np.ndarray
     order: np.ndarray
+    by_ports: bool = False
 
     def find(self, numbers: np.ndarray) -> np.ndarray:
         """Return the member with each row of ``numbers`` (int64[n, k]), -1 if there is none."""
@@ -62,13 +63,16 @@ class NodeClass:
 
 @dataclass
 class Labels:
-    """``classes``, and for each node its class and row in it (-1 = no class). ``by_ports``: the
-    numbers of the switches are places that their ports give, not numbers in their names."""
+    """``classes``, and for each node its class and row in it (-1 = no class)."""
 
     classes: list[NodeClass]
     class_of: np.ndarray
     row_of: np.ndarray
-    by_ports: bool = False
+
+    @property
+    def by_ports(self) -> bool:
+        """Whether the numbers of the switches are places that their ports give."""
+        return any(made.by_ports for made in self.classes)
 
 
 def read_labels(view: FabricView) -> Labels:
@@ -120,7 +124,7 @@ def class_of_places(view: FabricView, nodes: np.ndarray, places: np.ndarray) -> 
     their names."""
     forms = {_NUMBER.sub("#", view.names[n]) for n in nodes.tolist()}
     name = forms.pop() if len(forms) == 1 and not view.names[nodes[0]].startswith("0x") else "switch"
-    return _ordered(name, nodes, places, places.max(axis=0) + 1)
+    return replace(_ordered(name, nodes, places, places.max(axis=0) + 1), by_ports=True)
 
 
 def _strides(span: np.ndarray) -> np.ndarray:

@@ -80,6 +80,8 @@ def _pools(
         )
         cabled = np.flatnonzero(neighbour >= 0)
         usual, count = mode(labels.class_of[neighbour[cabled]])
+        if labels.by_ports and (made.by_ports != (usual >= 0 and labels.classes[usual].by_ports)):
+            continue  # places of switches are relative: numbers of hosts do not follow them
         if (
             not len(cabled)
             or count < MIN_SHARE * len(cabled)

@@ -111,9 +111,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     )
 
 
-def _shape(
-    view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray
-) -> tuple[grids.Shape, Labels]:
+def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> tuple[grids.Shape, Labels]:
     """Return the shape, and the labels that have its coordinates or groups."""
     links = view.between_switches
     linked = np.unique(np.concatenate([view.node_a[links], view.node_b[links]]))
@@ -136,10 +134,9 @@ def _shape(
     if named:
         return named, labels
     for places, recognised in ((grid_places, grids.grid), (group_places, grids.dragonfly)):
-        placed = places(view, labels, linked)
-        shape = recognised(view, placed, linked) if placed else None
-        if placed and shape:
-            return shape, placed
+        for placed in places(view, labels, linked):
+            if shape := recognised(view, placed, linked):
+                return shape, placed
     return none, labels
 
 
