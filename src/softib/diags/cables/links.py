@@ -30,15 +30,13 @@ LINK_SLOW = code(
     "link-slow",
     Severity.WARNING,
     "a link runs at a lower speed than both ends support",
-    "check that the speed is enabled at both ends (ibportstate); if it is, reseat or replace the cable. Several links "
-    "of one switch: its settings and firmware first",
+    "check that the speed is enabled at both ends (ibportstate), then reseat or replace the cable",
 )
 LINK_NARROW = code(
     "link-narrow",
     Severity.WARNING,
     "a link runs on fewer lanes than both ends support",
-    "one link: reseat or replace the cable, a lane did not train. Several links of one switch: check the enabled width "
-    "and the split mode first (ibportstate)",
+    "check the enabled width and the split mode (ibportstate), then reseat or replace the cable: a lane did not train",
 )
 LINK_SLOWER_THAN_PEERS = code(
     "link-slower-than-peers",
