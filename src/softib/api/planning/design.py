@@ -308,7 +308,7 @@ def plan_design(
     ``budget``: instead of the demand's hosts, use the number that the first design connects for this
     sum (middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form
     a separate storage fabric. ``prices``: a cost book. Each design is built and brought up by the
-    subnet manager, which then routes around one dead switch of each tier and one cable. ``steps`` is
+    subnet manager, whose engine then routes around one dead switch of each tier and one cable. ``steps`` is
     entered with the name of each. Raises :class:`InputError` for a demand that no design meets, and a
     budget that buys none.
 
