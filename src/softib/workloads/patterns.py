@@ -157,7 +157,7 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[JobMessages]:
     from softib.workloads.traffic_matrix import read_traffic
 
     traffic = read_traffic(job.file) if job._data is None else job._data
-    src, dst, octets = traffic.matrix(at.hosts.name).demand
+    src, dst, octets = traffic.matrix(at.hosts.name, at.hosts.without_lid).demand
     keep = (src != dst) & (octets >= 1)
     if not keep.any():
         raise InputError(f"{job.file}: no host sends a byte to another")
