@@ -4,6 +4,7 @@ OpenSM. Each reads a partitions.conf on request."""
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import subprocess
 import time
@@ -152,6 +153,14 @@ class FileManager:
         self.title = f"the one that reads {file}"
         self.advice = f"stop the other one, or restart the service if it reads {file}"
         self._master: int | None = None
+
+    def lock_path(self) -> Path:
+        """Return the place of a lock that keeps a second service off the file. Raises :class:`InputError` if its
+        directory cannot be written."""
+        folder = self.file.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError(f"{folder}: cannot be written; use a partitions.conf in a directory of this user")
+        return folder / f".{self.file.name}.softib-lock"
 
     def is_master(self, master: int) -> bool:
         """Return whether the master is still the one at the start of the service: that one reads the file."""

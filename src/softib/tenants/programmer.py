@@ -75,6 +75,10 @@ class Programmer:
         self.drifts = Drifts(hooks.clock)
         self.problem = ""
         self.master = MasterWatch(view, manager)
+        self.programmed_s: float | None = None
+        """Clock time when a change was last read back from its ports; ``compared_s``: when all tables were last
+        compared with the database."""
+        self.compared_s: float | None = None
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._waiting: dict[int, Done] = {}
@@ -126,6 +130,12 @@ class Programmer:
         with self._lock:
             changes = [*self._judged, *self._waiting.values(), *(one for one, _ in self._pending.values())]
         return {pkey for one in changes for pkey, _ in one.left}
+
+    def unfinished(self) -> tuple[int, int]:
+        """Return the number of revisions that wait for the manager, and of those that wait for members' ports. For any
+        thread."""
+        with self._lock:
+            return len({*self._waiting, *(one.revision for one in self._judged)}), len(self._pending)
 
     def unread(self, pkey: int) -> dict[int, bool]:
         """Return the ports that may still hold ``pkey``: members that left, and were not read since. The value is
@@ -319,6 +329,7 @@ class Programmer:
             if silent != before:
                 self.hooks.mark([one.revision], "pending", waits_for(silent))
         if programmed:
+            self.programmed_s = self.hooks.clock()
             self.hooks.mark(programmed, "programmed", "")
 
     def _refused(self, revision: int, guid: int, wrong: Differences) -> None:
@@ -365,6 +376,7 @@ class Programmer:
             if search.whole:
                 self.master.look()
                 self._reconcile(not self.ready.is_set(), search.programmed)
+                self.compared_s = self.hooks.clock()
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
             self._appeared()

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from softib.errors import InputError
 from softib.live.umad_client.wire import MadWire
@@ -17,24 +18,25 @@ from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
 from softib.tenants.intruders import IntruderWatch
+from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
 from softib.tenants.managers import Manager
 from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition, guid_text, pkey_text
 from softib.tenants.programmer import Hooks, Programmer
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
-from softib.tenants.subnet import Held, SubnetView, partitions_of
+from softib.tenants.subnet import Held, Port, SubnetView, partitions_of
 from softib.tenants.writer import Done, Mark, Request, Writer, done_of
 
-__all__ = ["RELEASE", "Finding", "Resting", "TenantService"]
+__all__ = ["RELEASE", "Finding", "Health", "Resting", "TenantService"]
 
 
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
+TRY_S = 1.0
+"""Shortest time between two writes that check the database."""
 LEAVES_S = 5.0
 """Longest wait for the tables of members that just left a P_Key."""
-SHOWN_S = 3600.0
-"""A refused packet is a present finding for this time."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,31 @@ class Resting:
     ports: list[str]
 
 
+@dataclass(frozen=True)
+class Health:
+    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait; ``failed``: the database
+    takes no change. ``problem``: why it is not ok. Times are clock times, null: not yet.
+
+    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, "" if it is on no
+    host; ``manager_reached``: whether it answered at the last look, null before it, and ``manager_answered_s`` when.
+    ``programmed_s``: when a change was last read back from its ports; ``compared_s``: when all tables were last
+    compared with the database. ``waiting``, ``pending``: number of revisions that wait for the manager, and for
+    members' ports. ``database_writable``: whether a write succeeded now.
+    """
+
+    status: Literal["ok", "degraded", "failed"]
+    problem: str
+    manager: str = ""
+    manager_port: str = ""
+    manager_reached: bool | None = None
+    manager_answered_s: float | None = None
+    programmed_s: float | None = None
+    compared_s: float | None = None
+    waiting: int = 0
+    pending: int = 0
+    database_writable: bool = True
+
+
 class TenantService:
     """The service of one subnet, its database in ``folder``. ``open_wire`` opens the wire for reading tables,
     ``manager`` programs them (None: changes are only stored).
@@ -79,10 +106,14 @@ class TenantService:
         self.state = self.store.state()
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
-        self._isolating = threading.Lock()
+        self.intrusions = Intrusions(self.store, self._guid_of_lid, self._name_of_lid)
+        self._isolating, self._trying = threading.Lock(), threading.Lock()
+        self._tried, self._tried_result = -TRY_S, ""
         self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
         hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
+        if self.intruders is not None:
+            self.intruders.start(self.intrusions.take, self.intrusions.write)
         if self.programmer is not None:
             releases = [done_of(r.id, r.detail, r.rows) for r in self.store.of_action(RELEASE)]
             released = {k: one.revision for one in releases for k in one.released - self.state.quarantine.keys()}
@@ -92,6 +123,7 @@ class TenantService:
         """End the threads and close the database."""
         if self.intruders is not None:
             self.intruders.close()
+            self.intrusions.write()
         if self.programmer is not None:
             self.programmer.close()
         self.writer.close()
@@ -235,6 +267,36 @@ class TenantService:
             time.sleep(0.01)
         return self.store.revision(number)
 
+    def health(self) -> Health:
+        """Return what the service knows about the manager, its subnet and its database."""
+        unwritable = self._unwritable()
+        p = self.programmer
+        if p is None:
+            return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
+        problem = p.problem or ("" if p.ready.is_set() else "the subnet has not been read yet")
+        port = self.view.ports.get(self.view.manager)
+        waiting, pending = p.unfinished()
+        return Health(
+            "failed" if unwritable else "degraded" if problem else "ok",
+            "; ".join(filter(None, (unwritable, problem))),
+            p.manager.title,
+            "" if port is None else f"{port.name} ({guid_text(port.guid)})",
+            p.master.reached,
+            p.master.answered_s,
+            p.programmed_s,
+            p.compared_s,
+            waiting,
+            pending,
+            not unwritable,
+        )
+
+    def _unwritable(self) -> str:
+        """Return :meth:`Store.try_write`, at most once a second."""
+        with self._trying:
+            if time.monotonic() >= self._tried + TRY_S:
+                self._tried_result, self._tried = self.store.try_write(), time.monotonic()
+            return self._tried_result
+
     def findings(self, resolved: bool = False) -> list[Finding]:
         """Return changes by others, and limits that members will meet; ``resolved``: also changes that were taken
         back, and packets that were refused more than an hour ago."""
@@ -272,16 +334,21 @@ class TenantService:
         return out
 
     def _intrusions(self) -> list[Finding]:
-        if self.intruders is None:
-            return []
-        by_lid = {p.lid: p for p in self.view.ports.values()}
-        name_of = lambda lid: by_lid[lid].name if lid in by_lid else f"LID {lid}"
-        where = lambda lid: guid_text(by_lid[lid].guid) if lid in by_lid else ""
-        past_s = self.clock() - SHOWN_S
+        now_s = self.clock()
         return [
-            Finding("intruder", where(i.lid), i.named(name_of), i.at_s, i.at_s if i.at_s < past_s else None)
-            for i in reversed(list(self.intruders.seen))
+            Finding("intruder", one.where, str(one), one.begun_s, one.ended_s(now_s)) for one in self.intrusions.all()
         ]
+
+    def _port_of_lid(self, lid: int) -> Port | None:
+        return next((p for p in self.view.ports.values() if p.lid == lid), None)
+
+    def _guid_of_lid(self, lid: int) -> str:
+        port = self._port_of_lid(lid)
+        return "" if port is None else guid_text(port.guid)
+
+    def _name_of_lid(self, lid: int) -> str:
+        port = self._port_of_lid(lid)
+        return f"LID {lid}" if port is None else port.name
 
     def _index0(self) -> list[Finding]:
         first: dict[int, list[int]] = {}
