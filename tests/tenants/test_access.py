@@ -6,13 +6,14 @@ import base64
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
 pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.tenants.accounts import Account
 from softib.tenants.isolation import isolation_of
 from softib.tenants.state import State
@@ -496,3 +497,30 @@ def test_a_token_ends_with_what_it_stands_for(ask, service):
     with pytest.raises(InputError, match="sign in again"):
         service.accounts.new_token(Account("borrowed", "viewer"))
     assert ask("DELETE", place)[0] == 200
+
+
+def test_a_change_that_reached_some_ports_names_them(ask, service, served, monkeypatch):
+    """One port refuses, and then the wire is lost: the client learns which ports changed, and the log has who did it."""
+    from softib.web.ufm import action_calls
+
+    names = [p["name"] for p in ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1][:3]]
+    answers = [[((1, 1), ""), (None, "Set(PortInfo) was refused"), ((1, 3), "")], PeerError("the wire was lost")]
+
+    def switched(wire, cables, phys, away):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(action_calls, "switched", switched)
+    monkeypatch.setattr(action_calls, "cut_off", lambda wire, cables: "")
+    monkeypatch.setattr(service, "wire", lambda: nullcontext(None))
+    body = {"ports": names, "ports_policy": "UNHEALTHY", "action": "isolate"}
+    status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", body)
+    assert status == 503 and answer["failed"] == {names[1]: "Set(PortInfo) was refused"}
+    assert answer["changed"] == [names[0], names[2]] and all(name in answer["error"] for name in names)
+    (newest,) = ask("GET", "/tenants/v1/revisions?limit=1")[1]
+    assert newest["actor"] == "admin" and names[1] in newest["detail"] and "failed at" in newest["detail"]
+    status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", {**body, "ports": names[:2]})
+    assert status == 503 and answer["changed"] == [] and set(answer["failed"]) == set(names[:2])
+    assert "state is unknown" in answer["error"]

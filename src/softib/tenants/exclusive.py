@@ -20,7 +20,7 @@ def lock(path: Path, what: str, folder: Path) -> ExitStack:
     """Return the lock of ``path``, which ends when it is closed; the file names this process and its ``folder``. Raises
     :class:`InputError` if another process holds it: ``what`` it serves, its id and its folder."""
     held = ExitStack()
-    file = held.enter_context(open(path, "a+b", buffering=0))
+    file = held.enter_context(open(path, "a+b", buffering=0))  # noqa: SIM115  # held by the caller
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -55,8 +55,7 @@ class Intruder:
 
 
 class IntruderWatch:
-    """``open_wire`` opens a wire of :data:`LISTENS` and returns the function that closes it. ``take`` accepts the reports
-    that came together, in the thread of the watch, and ``rest`` is called every second."""
+    """``open_wire`` opens a wire of :data:`LISTENS` and returns the function that closes it."""
 
     def __init__(self, open_wire: Callable[[], tuple[MadWire, Callable[[], None]]], clock: Callable[[], float]):
         self._open, self.clock = open_wire, clock
@@ -66,7 +65,7 @@ class IntruderWatch:
         self._thread: threading.Thread | None = None
 
     def start(self, take: Callable[[list[Intruder]], None], rest: Callable[[], None]) -> None:
-        """Start the thread."""
+        """Start the thread. It calls ``take`` with the reports that came together, and ``rest`` every second."""
         self._take_reports, self._rest = take, rest
         self._thread = threading.Thread(target=self._run, name="softib-tenants-intruders", daemon=True)
         self._thread.start()

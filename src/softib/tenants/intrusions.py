@@ -97,7 +97,8 @@ class Intrusions:
             with self.store.transaction(waits=False):
                 self.store.db.executemany(f"INSERT OR REPLACE INTO intrusion VALUES ({marks})", rows)
                 self.store.db.execute(
-                    "DELETE FROM intrusion WHERE rowid NOT IN (SELECT rowid FROM intrusion ORDER BY last_s DESC LIMIT ?)",
+                    "DELETE FROM intrusion WHERE rowid NOT IN"
+                    " (SELECT rowid FROM intrusion ORDER BY last_s DESC LIMIT ?)",
                     (2 * KEPT,),
                 )
         except Unavailable:

@@ -245,7 +245,7 @@ class Programmer:
         guids = self._guids(batch)
         if self._search is not None:
             self._search.programmed |= guids
-        self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
+        self._hand_over(set().union(*(one.pkeys for one in batch)))
         with self._lock:
             self._judged = batch
             for one in batch:
@@ -258,6 +258,10 @@ class Programmer:
         finally:
             self._judged = []
 
+    def _hand_over(self, pkeys: set[int] | None = None) -> None:
+        self.manager.port = self.view.manager
+        self.manager.program(self.hooks.snapshot(), pkeys)
+
     def _read_back(self, batch: list[Done], guids: set[int]) -> None:
         wrong = self._verify(guids)
         if wrong and not self._newer(wrong):  # a sweep that reads every table decides
@@ -265,7 +269,7 @@ class Programmer:
             if self.master.problem:
                 self.changed(batch)
                 return
-            self.manager.program(self.hooks.snapshot())
+            self._hand_over()
             wrong = self._verify(set(wrong))
         self._judge(batch, wrong)
 
@@ -394,7 +398,7 @@ class Programmer:
         appeared = set().union(*(guids for _, guids in hits))
         wrong = self._verify(appeared) if appeared else {}
         if wrong:  # the manager has not seen them yet, or read its file earlier
-            self.manager.program(self.hooks.snapshot())
+            self._hand_over()
             wrong = self._verify(appeared)
         self._judged = [one for one, guids in hits if guids or one.revision in self._held]
         self._judge(self._judged, wrong)
@@ -415,7 +419,7 @@ class Programmer:
             self.drifts.enter(drifts, bool(self.master.problem))
         if self.master.problem:
             return
-        self.manager.program(state)
+        self._hand_over()
         wrong = self._verify({d.guid for d in drifts})
         self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
 
