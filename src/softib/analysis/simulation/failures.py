@@ -45,17 +45,17 @@ def fault_effects(run: FailureRun) -> list[FaultEffect]:
         sweep = next(((b, e) for b, e in run.milestones.sweeps if 0 <= trap <= b), (-1, -1))
         effects.append(
             FaultEffect(
-                fault.at_ps / 1e6,
-                fault.kind,
-                fault.where,
-                r.happened,
-                r.lost_on_wire,
-                r.discarded,
-                next(broken) if r.happened else 0,
-                _us(trap),
-                _us(sweep[0]),
-                _us(sweep[1]),
-                _us(next(back) if r.happened else -1),
+                at_us=fault.at_ps / 1e6,
+                kind=fault.kind,
+                where=fault.where,
+                happened=r.happened,
+                lost_on_wire=r.lost_on_wire,
+                discarded=r.discarded,
+                paths_broken=next(broken) if r.happened else 0,
+                trap_us=_us(trap),
+                sweep_began_us=_us(sweep[0]),
+                sweep_ended_us=_us(sweep[1]),
+                paths_back_us=_us(next(back) if r.happened else -1),
             )
         )
     return effects

@@ -91,16 +91,16 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
         row, entry = int(rows[at[k]]), int(entries[at[k]])
         flows.append(
             Flow(
-                str(run.names[m.src[row]]),
-                str(run.names[m.dst[row]]),
-                run.jobs[int(m.job[row])],
-                int(count[k]),
-                float(octets[k]),
-                float(octets[k] / octets.sum()),
-                int(sl[row]),
-                int(laid.port[laid.channel[entry]] & 15),
-                entry - int(laid.first[row]) + 1,
-                int(laid.first[row + 1] - laid.first[row]),
+                source=str(run.names[m.src[row]]),
+                destination=str(run.names[m.dst[row]]),
+                job=run.jobs[int(m.job[row])],
+                messages=int(count[k]),
+                octets=float(octets[k]),
+                share=float(octets[k] / octets.sum()),
+                sl=int(sl[row]),
+                vl=int(laid.port[laid.channel[entry]] & 15),
+                hop=entry - int(laid.first[row]) + 1,
+                hops=int(laid.first[row + 1] - laid.first[row]),
             )
         )
     return flows, len(unique)

@@ -290,7 +290,15 @@ def _on_hosts(
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
     readings, failed = cover_round(
-        launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send
+        launcher=launcher,
+        pairs=pairs,
+        program=given.program,
+        size=given.size,
+        seconds=given.seconds,
+        tcp=tcp,
+        extra=extra,
+        read=read,
+        all_send=all_send,
     )
     gbps = rate(readings[0], readings[-1])
     parts = np.array([rate(*two) for two in pairwise(readings)])

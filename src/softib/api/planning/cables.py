@@ -238,20 +238,20 @@ class CablePlan(Suggests):
         c = self._cables
         watts, unknown = watts_of(c.links, c.kind)
         return CableList(
-            self._source,
-            c.fabric.name,
-            c.links.generation,
-            len(c),
-            self.racks,
-            self.rack_power,
-            c.layout.floor.kw,
-            [CableKind(*kind) for kind in c.by_kind()],
-            [RackPair(*pair) for pair in c.bundles()],
-            [Tray(*tray) for tray in c.crowded_trays()],
-            watts,
-            [DeviceCount(name, n) for name, n in sorted(unknown.items())],
-            bill_of_materials(self.bill),
-            self.locations,
+            source=self._source,
+            fabric=c.fabric.name,
+            generation=c.links.generation,
+            links=len(c),
+            racks=self.racks,
+            rack_power=self.rack_power,
+            rack_kw=c.layout.floor.kw,
+            lengths=[CableKind(*kind) for kind in c.by_kind()],
+            bundles=[RackPair(*pair) for pair in c.bundles()],
+            crowded_trays=[Tray(*tray) for tray in c.crowded_trays()],
+            watts=watts,
+            watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            bill=bill_of_materials(self.bill),
+            locations=self.locations,
         ).to_json()
 
     def print(self) -> None:

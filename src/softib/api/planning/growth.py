@@ -75,7 +75,16 @@ class Growth(Suggests):
         a = self._addition
         cables, moves = [NewCable(*cable) for cable in a.cables], [MovedCable(*move) for move in a.moves]
         return AddedHosts(
-            self._source, a.hosts, a.adapters, a.leaves, a.tops, len(moves), a.oversubscription, cables, moves, a.notes
+            source=self._source,
+            hosts=a.hosts,
+            adapters=a.adapters,
+            new_leaves=a.leaves,
+            new_upper_switches=a.tops,
+            moved_cables=len(moves),
+            oversubscription=a.oversubscription,
+            cables=cables,
+            moves=moves,
+            notes=a.notes,
         ).to_json()
 
     def print(self) -> None:

@@ -220,18 +220,18 @@ def figures_of(run: Run, remedies: list[dict[str, Any]]) -> RunFigures:
 def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
     s = run.settings
     stated = Figures(
-        run.fabric.source,
-        run.fabric.name,
-        s.work.name,
-        s.layer,
-        run.engine,
-        s.seed,
-        run.simulated_us,
-        run.wall_s,
-        run.good,
-        Agreed(**vars(run.agreement)),
-        list(run.why_not),
-        list(run.notes),
+        source=run.fabric.source,
+        fabric=run.fabric.name,
+        workload=s.work.name,
+        layer=s.layer,
+        engine=run.engine,
+        seed=s.seed,
+        simulated_us=run.simulated_us,
+        wall_s=run.wall_s,
+        good=run.good,
+        agreement=Agreed(**vars(run.agreement)),
+        why_not=list(run.why_not),
+        notes=list(run.notes),
         interrupted=run.interrupted or None,
     )
     if run.phases is not None:
