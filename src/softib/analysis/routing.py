@@ -94,7 +94,9 @@ def from_engine(
         r = up.routing
         origin = "written by softib's subnet manager over MADs"
         wanted = r.engine if "," in name else name
-        part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
+        part, proof, even = judge(
+            fabric, up.graph, r.lft, wanted, origin, path_sl=r.path_sl, sl2vl=r.sl2vl, notes=list(r.notes)
+        )
     part.tables = r.engine
     return Routed(
         fabric=fabric,
@@ -142,6 +144,7 @@ def judge(
     lft: np.ndarray,
     engine: str,
     origin: str,
+    *,
     path_sl: np.ndarray | None = None,
     sl2vl: np.ndarray | None = None,
     notes: list[str] | None = None,
