@@ -349,7 +349,7 @@ class NvmeDisk(Suggests):
         if overwrite:
             fill(self._disk, size)
         m = measure(self._disk, size, seconds, READ_SHARES[mix], overwrite)
-        median_us, late_us, max_us = (round(us, 1) for us in m.latency_us)
+        median_us, p99_us, max_us = (round(us, 1) for us in m.latency_us)
         return NvmeBench(
             size=size,
             depth=self._depth,
@@ -362,7 +362,7 @@ class NvmeDisk(Suggests):
             iops=round(m.commands / m.seconds, 1),
             bytes_per_second=round(m.commands * size / m.seconds, 1),
             latency_median_us=median_us,
-            latency_99_us=late_us,
+            latency_99_us=p99_us,
             latency_max_us=max_us,
         )
 
