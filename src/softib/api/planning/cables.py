@@ -138,7 +138,7 @@ class QuoteCheck(Result):
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
-        print_quote(self.to_json(), console())
+        print_quote(self, console())
 
 
 class CablePlan(Suggests):
@@ -233,6 +233,9 @@ class CablePlan(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cables --json`` prints it."""
+        return self._list().to_json()
+
+    def _list(self) -> CableList:
         from softib.plan.plugs import watts_of
 
         c = self._cables
@@ -252,14 +255,14 @@ class CablePlan(Suggests):
             watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
             bill=bill_of_materials(self.bill),
             locations=self.locations,
-        ).to_json()
+        )
 
     def print(self) -> None:
         """As ``softib plan cables`` prints it."""
         from softib.render.planning import print_cables
         from softib.render.terminal import console
 
-        print_cables(self.to_json(), console())
+        print_cables(self._list(), console())
 
     def _ufm(self) -> str:
         c, f = self._cables, self._cables.fabric

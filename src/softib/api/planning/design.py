@@ -205,6 +205,9 @@ class Designs(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan design --json`` prints it."""
+        return self._comparison().to_json()
+
+    def _comparison(self) -> DesignComparison:
         d = self._demand
         return DesignComparison(
             name=d.name,
@@ -220,14 +223,14 @@ class Designs(Suggests):
             refused=list(self.refused),
             currency=self._book.currency,
             prices_of=self._book.date,
-        ).to_json()
+        )
 
     def print(self) -> None:
         """As ``softib plan design`` prints it."""
         from softib.render.planning import print_designs
         from softib.render.terminal import console
 
-        print_designs(self.to_json(), console())
+        print_designs(self._comparison(), console())
 
     def _design(self, label: str | None) -> Design:
         if label is None:

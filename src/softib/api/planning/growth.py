@@ -72,6 +72,9 @@ class Growth(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan grow --json`` prints it."""
+        return self._added().to_json()
+
+    def _added(self) -> AddedHosts:
         a = self._addition
         cables, moves = [NewCable(*cable) for cable in a.cables], [MovedCable(*move) for move in a.moves]
         return AddedHosts(
@@ -85,14 +88,14 @@ class Growth(Suggests):
             cables=cables,
             moves=moves,
             notes=a.notes,
-        ).to_json()
+        )
 
     def print(self) -> None:
         """As ``softib plan grow`` prints it."""
         from softib.render.planning import print_growth
         from softib.render.terminal import console
 
-        print_growth(self.to_json(), console())
+        print_growth(self._added(), console())
 
     def __repr__(self) -> str:
         return f"<Growth of {self._source!r} by {counted(self._addition.hosts, 'host')}>"
