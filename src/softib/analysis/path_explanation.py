@@ -424,7 +424,17 @@ def _hop(
             if distance[f.port_node[q]] == distance[node] - 1:
                 others.append(Alternative(p, _place(f, names, q), int(lids[p])))
     vl = _vl(f, base + out, in_port or 0, path.sl)
-    return Hop(names[node], in_port, out, names[to], int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)
+    return Hop(
+        node=names[node],
+        in_port=in_port,
+        out_port=out,
+        to=names[to],
+        to_port=int(f.port_num[peer]),
+        vl=vl,
+        lids=int(lids[out]),
+        alternatives=tuple(others),
+        shorter=shorter,
+    )
 
 
 def _end_lids(f: Fabric) -> np.ndarray:

@@ -186,15 +186,15 @@ def run_workload(
         messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
     forced = other_sls(tables, plane, messages)
     frame = RunResult(
-        plane,
-        ends,
-        workload,
-        messages,
-        jobs,
-        NOT_RUN,
-        engine,
-        seed,
-        {**(options or {}), **({"profile": figures} if figures else {})},
+        plane=plane,
+        hosts=ends,
+        workload=workload,
+        messages=messages,
+        jobs=jobs,
+        outcome=NOT_RUN,
+        engine=engine,
+        seed=seed,
+        options={**(options or {}), **({"profile": figures} if figures else {})},
         of_tables=(*_notes_of_tables(tables), *_sl_note(engine, jobs, messages, forced)),
         of_workload=notes_of_workload,
     )

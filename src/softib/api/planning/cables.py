@@ -138,7 +138,7 @@ class QuoteCheck(Result):
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
-        print_quote(self.to_json(), console())
+        print_quote(self, console())
 
 
 class CablePlan(Suggests):
@@ -233,33 +233,36 @@ class CablePlan(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cables --json`` prints it."""
+        return self._list().to_json()
+
+    def _list(self) -> CableList:
         from softib.plan.plugs import watts_of
 
         c = self._cables
         watts, unknown = watts_of(c.links, c.kind)
         return CableList(
-            self._source,
-            c.fabric.name,
-            c.links.generation,
-            len(c),
-            self.racks,
-            self.rack_power,
-            c.layout.floor.kw,
-            [CableKind(*kind) for kind in c.by_kind()],
-            [RackPair(*pair) for pair in c.bundles()],
-            [Tray(*tray) for tray in c.crowded_trays()],
-            watts,
-            [DeviceCount(name, n) for name, n in sorted(unknown.items())],
-            bill_of_materials(self.bill),
-            self.locations,
-        ).to_json()
+            source=self._source,
+            fabric=c.fabric.name,
+            generation=c.links.generation,
+            links=len(c),
+            racks=self.racks,
+            rack_power=self.rack_power,
+            rack_kw=c.layout.floor.kw,
+            lengths=[CableKind(*kind) for kind in c.by_kind()],
+            bundles=[RackPair(*pair) for pair in c.bundles()],
+            crowded_trays=[Tray(*tray) for tray in c.crowded_trays()],
+            watts=watts,
+            watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            bill=bill_of_materials(self.bill),
+            locations=self.locations,
+        )
 
     def print(self) -> None:
         """As ``softib plan cables`` prints it."""
         from softib.render.planning import print_cables
         from softib.render.terminal import console
 
-        print_cables(self.to_json(), console())
+        print_cables(self._list(), console())
 
     def _ufm(self) -> str:
         c, f = self._cables, self._cables.fabric

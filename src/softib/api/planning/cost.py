@@ -171,29 +171,32 @@ class Cost(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cost --json`` prints it."""
+        return self._sheet().to_json()
+
+    def _sheet(self) -> CostSheet:
         watts, unknown = self.watts
         last = self.rows[-1] if self.rows else None
         return CostSheet(
-            self._plan._source,
-            self._plan._cables.fabric.name,
-            bill_of_materials(self.bill),
-            watts,
-            unknown,
-            self._book.running.years,
-            self.energy,
-            self.total,
-            self._gpus,
-            self.per_gpu_hour(last.efficiency if last else 1.0),
-            self.rows,
-            self.networks,
-        ).to_json()
+            source=self._plan._source,
+            fabric=self._plan._cables.fabric.name,
+            bill=bill_of_materials(self.bill),
+            watts=watts,
+            watts_unknown=unknown,
+            years=self._book.running.years,
+            energy=self.energy,
+            total=self.total,
+            gpus=self._gpus,
+            gpu_hour=self.per_gpu_hour(last.efficiency if last else 1.0),
+            scaling=self.rows,
+            networks=self.networks,
+        )
 
     def print(self) -> None:
         """As ``softib plan cost`` prints it."""
         from softib.render.planning import print_cost
         from softib.render.terminal import console
 
-        print_cost(self.to_json(), console())
+        print_cost(self._sheet(), console())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scaling curve as a plot (.svg) or a table (.csv), or the bill (.xlsx). Raises

@@ -294,7 +294,17 @@ class Server:
                 )
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work
-            served = Settings(fabric.source, sm, node, config, udp, settings.read, pcap, pace, profile)
+            served = Settings(
+                source=fabric.source,
+                sm=sm,
+                node=node,
+                config=config,
+                udp=udp,
+                reread=settings.read,
+                pcap=pcap,
+                pace=pace,
+                profile=profile,
+            )
             self._daemon = Daemon(instance, result.fabric.copy(), served, self._began)
         except BaseException:
             instance.release()

@@ -233,26 +233,26 @@ def summary(fabric: Fabric, structure: Structure) -> StructureSummary:
     leaf = structure.leaf
     rates = (leaf, structure.down_gbps[leaf], structure.up_gbps[leaf], ratio)
     return StructureSummary(
-        structure.kind,
-        structure.levels,
-        tiers,
-        untiered,
-        structure.rails or None,
-        structure.units or None,
-        list(structure.dims) or None,
-        structure.groups or None,
-        len(structure.leaf),
-        tiers.get(2, 0),
-        [
+        kind=structure.kind,
+        levels=structure.levels,
+        tiers=tiers,
+        untiered_switches=untiered,
+        rails=structure.rails or None,
+        units=structure.units or None,
+        dims=list(structure.dims) or None,
+        groups=structure.groups or None,
+        leaves=len(structure.leaf),
+        spines=tiers.get(2, 0),
+        oversubscription=[
             LeafRatio(names[node], round(down, 3), round(up, 3), round(r, 3) if np.isfinite(r) else None)
             for node, down, up, r in zip(*(column.tolist() for column in rates), strict=True)
         ],
-        round(float(finite.max()), 3) if len(finite) else None,
-        cut.gbps,
-        cut.percent,
-        cut.full_gbps,
-        cut.how,
-        cut.exact,
-        cut.part,
-        list(structure.notes),
+        oversubscription_worst=round(float(finite.max()), 3) if len(finite) else None,
+        bisection_gbps=cut.gbps,
+        bisection_percent=cut.percent,
+        bisection_full_gbps=cut.full_gbps,
+        bisection_how=cut.how,
+        bisection_exact=cut.exact,
+        narrowest_part=cut.part,
+        notes=list(structure.notes),
     )

@@ -73,6 +73,7 @@ class Sweep:
         stores: Stores,
         groups: McastManager,
         election: Election,
+        *,
         registered: np.ndarray | None = None,
         lids: lid_mgr.Lids | None = None,
         master: bool = False,
