@@ -134,18 +134,18 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
     cut = recognise(fabric).bisection
     by_tier = np.bincount(generator["cable_tier"], minlength=len(generator["tiers"]))
     return Design(
-        shape,
-        fabric,
-        int(np.count_nonzero(level == 0)),
-        {_tier(k): int(np.count_nonzero(level == k)) for k in range(1, generator["levels"] + 1)},
-        {tier: int(n) for tier, n in zip(generator["tiers"], by_tier, strict=True)},
-        hops,
-        None if cut.percent is None else cut.percent / 100,
-        effective,
-        tuple(_failures(up, level, ports, seed)),
-        None if twice is None else growth(fabric, twice.fabric),
-        _power(fabric, shape.parameters["generation"]),
-        price_of(book, fabric, shape.parameters["generation"], whole=True),
+        candidate=shape,
+        fabric=fabric,
+        host_ports=int(np.count_nonzero(level == 0)),
+        switches={_tier(k): int(np.count_nonzero(level == k)) for k in range(1, generator["levels"] + 1)},
+        cables={tier: int(n) for tier, n in zip(generator["tiers"], by_tier, strict=True)},
+        hops=hops,
+        bisection=None if cut.percent is None else cut.percent / 100,
+        effective=effective,
+        failures=tuple(_failures(up, level, ports, seed)),
+        growth=None if twice is None else growth(fabric, twice.fabric),
+        power=_power(fabric, shape.parameters["generation"]),
+        price=price_of(book, fabric, shape.parameters["generation"], whole=True),
     )
 
 

@@ -143,7 +143,7 @@ class QuoteCheck(Result):
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
-        print_quote(self.to_json(), console())
+        print_quote(self, console())
 
 
 class CablePlan(Suggests):
@@ -252,6 +252,9 @@ class CablePlan(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cables --json`` prints it."""
+        return self._list().to_json()
+
+    def _list(self) -> CableList:
         from softib.plan.plugs import watts_of
 
         c, watts, unknown = self._cabling, 0.0, Counter[str]()
@@ -282,7 +285,7 @@ class CablePlan(Suggests):
         from softib.render.planning import print_cables
         from softib.render.terminal import console
 
-        print_cables(self.to_json(), console())
+        print_cables(self._list(), console())
 
     def _ufm(self) -> str:
         out = io.StringIO()

@@ -167,6 +167,9 @@ class Cost(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cost --json`` prints it."""
+        return self._sheet().to_json()
+
+    def _sheet(self) -> CostSheet:
         watts, unknown = self.watts
         last = self.rows[-1] if self.rows else None
         return CostSheet(
@@ -189,7 +192,7 @@ class Cost(Suggests):
         from softib.render.planning import print_cost
         from softib.render.terminal import console
 
-        print_cost(self.to_json(), console())
+        print_cost(self._sheet(), console())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scaling curve as a plot (.svg) or a table (.csv), or the bill (.xlsx). Raises

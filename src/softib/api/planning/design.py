@@ -247,7 +247,7 @@ class Designs(Suggests):
         from softib.render.planning import print_designs
         from softib.render.terminal import console
 
-        print_designs(self.to_json(), console())
+        print_designs(self._comparison(), console())
 
     def _design(self, label: str | None) -> Design:
         if label is None:
@@ -269,27 +269,27 @@ def _fabric(design: Design) -> Fabric:
 def _row(design: Design) -> DesignRow:
     shape, price, power, growth = design.candidate, design.price, design.power, design.growth
     return DesignRow(
-        shape.label,
-        shape.kind,
-        dict(shape.parameters),
-        shape.room,
-        design.host_ports,
-        sum(design.switches.values()),
-        dict(design.switches),
-        sum(design.cables.values()),
-        dict(design.cables),
-        design.hops,
-        design.bisection,
-        design.effective,
-        power.watts,
-        [DeviceCount(name, n) for name, n in power.unknown],
-        None if price.missing else PriceRange(price.low, price.high),
-        list(price.missing),
-        [FailureRow(f.part, f.lost, f.effective) for f in design.failures],
-        None
+        design=shape.label,
+        kind=shape.kind,
+        parameters=dict(shape.parameters),
+        room=shape.room,
+        host_ports=design.host_ports,
+        switches=sum(design.switches.values()),
+        switches_by_tier=dict(design.switches),
+        cables=sum(design.cables.values()),
+        cables_by_tier=dict(design.cables),
+        switch_hops=design.hops,
+        bisection=design.bisection,
+        effective_bisection=design.effective,
+        watts=power.watts,
+        watts_unknown=[DeviceCount(name, n) for name, n in power.unknown],
+        price=None if price.missing else PriceRange(price.low, price.high),
+        price_missing=list(price.missing),
+        failures=[FailureRow(f.part, f.lost, f.effective) for f in design.failures],
+        twice_the_hosts=None
         if growth is None
         else GrowthRow(growth.new_switches, growth.idle_switches, growth.kept, growth.moved, growth.new),
-        shape.remarks,
+        note=shape.remarks,
     )
 
 
