@@ -168,8 +168,8 @@ def os_reason(error: OSError) -> str:
     return f"{error.strerror or error}{advice}"
 
 
-def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """The ``n`` names of ``known`` that look most like ``name`` (possibly none).
+def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
+    """The ``n`` names of ``candidates`` that look most like ``name`` (possibly none).
 
     Names that differ only in case, separators or zeros before a number count as the same: ``host-2`` means
     ``host-0002``, and nothing else is offered then. Otherwise a name is similar if :data:`SIMILAR` of its
@@ -177,7 +177,7 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """
     import difflib
 
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(candidates))
     wanted = _normalised(name)
     forms = {k: _normalised(k) for k in names}
     same = [k for k, form in forms.items() if form == wanted]

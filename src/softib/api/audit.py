@@ -155,9 +155,9 @@ def _unlike_running(
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]
     if not missing or not is_live(source):
         return []
-    what = " and ".join({"sm-config": "options", "partitions": "partitions"}[name] for name in missing)
+    records = " and ".join({"sm-config": "options", "partitions": "partitions"}[name] for name in missing)
     use = " ".join(f"--{name} FILE" for name in missing)
-    return [f"the twin's manager has default {what}, whatever the manager of {source} has (use {use})"]
+    return [f"the twin's manager has default {records}, whatever the manager of {source} has (use {use})"]
 
 
 def _rehearse(

@@ -248,8 +248,8 @@ def group_leave(s: Stage) -> tuple[Outcome, str]:
     prefix = int(PortInfo.gid_prefix.get(info))
     fields = {"mgid": GROUP, "port_gid": (prefix, s.guids[s.victim]), "join_state": JoinState.FULL}
     key = next((k for k in _keys(s, s.victim) if k), 0xFFFF)
-    made = {"qkey": QKEY, "pkey": key | FULL, "sl": 0, "flow_label": 0, "tclass": 0}
-    joined = ask_administration(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **made}, 0, SaMethod.SET)
+    record = {"qkey": QKEY, "pkey": key | FULL, "sl": 0, "flow_label": 0, "tclass": 0}
+    joined = ask_administration(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **record}, 0, SaMethod.SET)
     if not joined.good:
         return NOT_TRIED, f"{s.victim} cannot join a group itself (status {joined.status})"
     removed = ask_administration(s.wires[s.attacker], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)

@@ -162,10 +162,10 @@ class Writer:
                 together[0].answer.set_exception(error)
             return
         self._unmarked.clear()
-        made = [result for _, result in results if isinstance(result, Done) and not result.repeated]
+        committed = [result for _, result in results if isinstance(result, Done) and not result.repeated]
         with self.lock:
             self.state.take(batch)
-            self.committed(made)
+            self.committed(committed)
         for request, result in results:
             if isinstance(result, Done):
                 request.answer.set_result(result)

@@ -156,8 +156,8 @@ def _judged(
 
 def _file_name(command: str) -> str:
     """Return a name with that of the benchmark: logs of nccl-tests need not state their program."""
-    known = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
-    return f"{known[0] if known else 'collective'}.log"
+    programs = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
+    return f"{programs[0] if programs else 'collective'}.log"
 
 
 def _predicted(

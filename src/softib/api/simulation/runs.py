@@ -288,10 +288,12 @@ class Runs:
         if "network" not in changed and tables.fabric.node_ethernet.any():
             run.outcome.notes = (*run.outcome.notes, AS_INFINIBAND)
         run.outcome.wall_s = time.perf_counter() - began
-        made = Run(self, run, None, shown, run.outcome.wall_s, named)
-        if (self.record.machine or self.record.against) and not made.interrupted:
-            made.with_measurements(Simulated(tables, named, self.layer, self.seed, options, costs), changes is None)
-        return made
+        run_of_packets = Run(self, run, None, shown, run.outcome.wall_s, named)
+        if (self.record.machine or self.record.against) and not run_of_packets.interrupted:
+            run_of_packets.with_measurements(
+                Simulated(tables, named, self.layer, self.seed, options, costs), changes is None
+            )
+        return run_of_packets
 
     def alone(self, run: RunResult, job: int) -> RunResult:
         """Run one job of ``run`` without the others, on the same tables."""

@@ -145,14 +145,14 @@ class Steps:
             click.echo(f"softib: {what}: {took:.1f} s", err=True)
 
     @contextmanager
-    def _spinner(self, what: str) -> Iterator[None]:
+    def _spinner(self, label: str) -> Iterator[None]:
         if self.quiet or not sys.stderr.isatty():
             yield
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(f"{what} …") as status:
-            self._what, self._status = what, status
+        with Console(stderr=True).status(f"{label} …") as status:
+            self._what, self._status = label, status
             try:
                 yield
             finally:

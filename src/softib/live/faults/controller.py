@@ -262,8 +262,8 @@ class FaultController:
 
     # -- time --
 
-    def _at(self, due_ps: int, what: Callable[[int], None]) -> None:
-        heapq.heappush(self._later, (due_ps, next(self._order), what))
+    def _at(self, due_ps: int, action: Callable[[int], None]) -> None:
+        heapq.heappush(self._later, (due_ps, next(self._order), action))
 
     def wait_s(self, now_ps: int) -> float:
         """Return seconds until :meth:`tick` has work (infinite: none)."""

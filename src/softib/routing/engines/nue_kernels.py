@@ -158,7 +158,7 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
 
 @kernel
 def _sources(order, settled, cas):
-    found = 0
+    sources = 0
     for k in range(settled):
-        found += cas[order[k]] > 0
-    return found
+        sources += cas[order[k]] > 0
+    return sources

@@ -89,9 +89,9 @@ class SlHistory:
             self.switches, self.ends = graph.switch_guid.copy(), graph.end_guid.copy()
 
 
-def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of ``guids`` that are in ``known``, and their rows there."""
-    order = np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
-    rows = np.flatnonzero(known[order[at]] == guids)
+def _rows(guids: np.ndarray, sorted_guids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of ``guids`` that are in ``sorted_guids``, and their rows there."""
+    order = np.argsort(sorted_guids, kind="stable")
+    at = np.minimum(np.searchsorted(sorted_guids[order], guids), len(sorted_guids) - 1)
+    rows = np.flatnonzero(sorted_guids[order[at]] == guids)
     return rows, order[at[rows]]

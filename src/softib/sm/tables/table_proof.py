@@ -60,8 +60,8 @@ class TableProof(Result):
         if self.lost:
             lines.append(f"{counted(self.lost, 'pair')} {plural(self.lost, 'has', 'have')} no path")
         if self.loop:
-            more = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
-            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{more}")
+            tail = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
+            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{tail}")
         return lines
 
     @property

@@ -91,7 +91,7 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
 
 def sheets_of(path: str | Path) -> list[Sheet]:
     """Return the sheets of the list at ``path``: one for a text file, all for a workbook."""
-    data = content(path, what="cabling list").data
+    data = content(path, kind="cabling list").data
     return sheets_of_workbook(data, shown_name(path)) if is_workbook(data) else [sheets_of_text(decode(data))]
 
 

@@ -231,7 +231,7 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
 
     start = head(path, 1 << 16)
     if is_workbook(start):
-        return csv.parse_workbook(content(path, what="workbook").data, shown_name(path))
+        return csv.parse_workbook(content(path, kind="workbook").data, shown_name(path))
     if csv.looks_like_cabling(decode(start)):
         got = content(path)
         plan = csv.parse_cabling(decode(got.data), shown_name(path))

@@ -63,11 +63,11 @@ class Disk:
         queues: int,
         notice: Callable[[str], None],
     ):
-        found = controllers[0].namespaces()
-        if nsid not in found:
-            numbers = ", ".join(map(str, found)) or "none"
+        namespaces = controllers[0].namespaces()
+        if nsid not in namespaces:
+            numbers = ", ".join(map(str, namespaces)) or "none"
             raise InputError(f"namespace {nsid} does not exist; the subsystem has {numbers}")
-        identity = found[nsid]
+        identity = namespaces[nsid]
         self.nsid, self.blocks, self.shift = nsid, int(identity["nsze"]), int(identity["lbads"])
         self.read_only = bool(identity["nsattr"] & 1)
         self._group, self._notice = int(identity["anagrpid"]), notice
