@@ -12,7 +12,8 @@
     │   └── MadTimeout        … or did not answer
     └── SoftibBug             a bug of softib; please report
 
-``str(error)`` is always one printable line of bounded length: what is wrong, where, and what would be right.
+``str(error)`` is always one printable line of bounded length: what is wrong, where, and how to fix
+it.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ rule that is broken."""
 
 
 class SoftibError(Exception):
-    """Root of everything softib raises on purpose. ``exit_code`` is what the command line returns."""
+    """Root of everything softib raises on purpose. ``exit_code``: exit code of the command line."""
 
     exit_code = 2
 

@@ -149,7 +149,8 @@ def audit(
 def _unlike_running(
     source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> list[str]:
-    """Return what the twin of a running fabric has by default, where the running manager may have something else."""
+    """Return the defaults that the copy of a running fabric has, and in which the running manager
+    may differ."""
     from softib.monitor.opening import is_live
 
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]

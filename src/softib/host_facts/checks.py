@@ -1,4 +1,4 @@
-"""A host against its manifest, and its counters against what they were last time."""
+"""Compare a host with its manifest, and its counters with those of the last run."""
 
 from __future__ import annotations
 

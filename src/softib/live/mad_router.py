@@ -211,7 +211,7 @@ class MadRouter:
     # -- MADs of the fabric and of managers in this process --
 
     def fold(self, now_ps: int) -> None:
-        """Add what applications have sent to the counters of the ports on the way."""
+        """Add the packets of applications to the counters of the ports on their paths."""
         if self.cells.head[HIGH]:
             fold_cells(self.plane.tables, self.cells, now_ps)
 

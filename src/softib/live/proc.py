@@ -64,7 +64,7 @@ def is_running(pid: int, started: int) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """No such process, or a zombie. False if it cannot be read now."""
+    """No such process, or a zombie. False if the file cannot be read."""
     fields = _stat(pid)
     return fields is not None and (not fields or fields[STATE] in ENDED)
 

@@ -308,7 +308,7 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
 
 
 def stamp_of(path: Path | None) -> tuple[int, int] | None:
-    """Changes whenever the file is written; None: there is none."""
+    """A value that changes with each write of the file; None without a file."""
     if path is None:
         return None
     try:

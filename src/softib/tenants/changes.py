@@ -144,7 +144,7 @@ def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, firs
 
 
 def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float = QUARANTINE_S) -> str:
-    """Delete a partition. Its P_Key is in quarantine then."""
+    """Delete a partition. The P_Key then enters quarantine."""
     if pkey == DEFAULT_BASE:
         raise Refused("the default partition 0x7fff cannot be deleted; remove its GUIDs, or make its members limited")
     _existing(draft, pkey)

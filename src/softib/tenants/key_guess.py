@@ -55,7 +55,7 @@ def guesses(given: int) -> list[int]:
 
 
 def serve(port: int) -> None:
-    """Accept clients until the process is ended."""
+    """Accept clients until the process ends."""
     channel = EventChannel()
     listening = Listener(channel, "0.0.0.0", port)
     print("listening", os.environ.get("SOFTIB_ADDRESS", ""), flush=True)

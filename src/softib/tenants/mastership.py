@@ -17,7 +17,8 @@ LOOK_S = 5.0
 
 
 class MasterWatch:
-    """``problem``: which manager is the master instead, and what to do; empty while it is ours. For one thread."""
+    """``problem``: which manager is the master instead, and what to do; empty while this manager is
+    master. For one thread."""
 
     def __init__(self, view: SubnetView, manager: Manager):
         self.view, self.manager = view, manager

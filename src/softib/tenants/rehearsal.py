@@ -99,7 +99,7 @@ class Stage:
         return np.zeros(64, np.uint8) if answer is None else answer
 
     def restore(self, attr: SmpAttr, data: np.ndarray, lid: int, modifier: int = 0) -> None:
-        """Write as the manager what an attack changed."""
+        """Restore the values that an attack changed, as the manager."""
         transact(self.trusted, smp_set(attr, data, modifier, lid, self.mkey))
 
     @property

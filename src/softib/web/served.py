@@ -46,8 +46,8 @@ JUDGE_S = 10.0
 
 @dataclass
 class Served:
-    """``read`` reads a source that does not change; ``collector`` one that does (exactly one of them is given).
-    :meth:`refresh` is for one thread; everything else for any.
+    """Exactly one of ``read`` (for a source that does not change) and ``collector`` (for one that
+    does) is given. Only one thread may call :meth:`refresh`; all other methods are for any thread.
 
     ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
     jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report

@@ -53,7 +53,7 @@ def raise_change_traps(t, node, flags, now):
 
 @kernel(_nrt=False)
 def raise_local_change(t, end, flags, now):
-    """Trap 144 of one end port."""
+    """Queue trap 144 of one end port."""
     local_change(t, now, end, flags)
 
 

@@ -209,7 +209,7 @@ ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 
 
 def _profile_of(name: str) -> NodeProfile:
-    """Return what a program on a host of machine ``name`` sees of it in sysfs."""
+    """Return the sysfs entries that programs on a host of machine ``name`` see."""
     from softib.live.sysfs.node_profile import NodeProfile
     from softib.workloads.nccl.machine import machine_of
 

@@ -112,7 +112,7 @@ class Simulation(Suggests):
 
     @property
     def interrupted(self) -> bool:
-        """Did Ctrl-C end the run? Then it is what there was at that time."""
+        """Did Ctrl-C end the run? The result then ends at that time."""
         return self._plain.interrupted
 
     @property

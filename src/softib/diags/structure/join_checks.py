@@ -52,8 +52,8 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     yield finding(
         UNJUDGED_CABLES,
         [view.location(p) for p in ports],
-        f"one of {counted(compared.wanted, 'cable')} that a {shape_text} has between its switches is not there, of so few "
-        f"no sure exception; free: {few(free, MANY)}",
+        f"one of {counted(compared.wanted, 'cable')} that a {shape_text} has between its switches is not there, "
+        f"of so few no sure exception; free: {few(free, MANY)}",
         {"missing": len(compared.missing), "of": compared.wanted, "free": free},
     )
 

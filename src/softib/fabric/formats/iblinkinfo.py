@@ -52,7 +52,7 @@ class _Row:
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read the text. Raises :class:`UnreadableFile` if no line of it can be read."""
+    """Read the text. Raises :class:`UnreadableFile` if no line of the file can be read."""
     problems = Problems(str(path))
     work, junk = _Reader(problems), Junk(problems, "a line of iblinkinfo")
     for number, line in enumerate(read_lines(path, problems), 1):

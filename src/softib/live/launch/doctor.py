@@ -1,5 +1,5 @@
-"""Checks what this machine can run, and how to fix what it cannot: one line each. It makes no changes
-and does not need root."""
+"""The checks of ``softib doctor``: each feature of this machine, and how to install a missing one.
+It makes no changes and does not need root."""
 
 from __future__ import annotations
 

@@ -64,8 +64,9 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has closed its connection; its memory is free when its process has ended: ``pidfd`` shows
-    that, or, if the system has none (-1), the ``pid`` that began at ``started``."""
+    """A program that has closed its connection. Its memory is freed when its process ends:
+    ``pidfd`` reports that, or, on systems without pidfds (-1), the ``pid`` that began at
+    ``started``."""
 
     number: int
     pid: int

@@ -19,8 +19,9 @@ Supercomputing 2021); UPR works channel by channel, this module destination by d
 tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second set of
 VLs.)
 
-Some destinations may fit into no stage. They change together at the end, or their packets are discarded in between, as
-in a static reconfiguration: then only the new tables' dependencies remain.
+Some destinations may fit into no stage. They change together at the end, or their packets are
+discarded during the change, as in a static reconfiguration, so that only the dependencies of the
+new tables remain.
 """
 
 from __future__ import annotations

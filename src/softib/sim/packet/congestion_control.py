@@ -80,8 +80,8 @@ class CongestionControl:
     equal ``paths``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
-    ``package``: the distribution that it comes from, "" for softib's own. ``together``: what is compiled
-    for several congestion controls, which ``settings`` tell apart.
+    ``package``: the distribution that it comes from, "" for softib's own. ``together``: code
+    compiled for several congestion controls; ``settings`` select one at run time.
     """
 
     name: str

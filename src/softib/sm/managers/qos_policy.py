@@ -121,7 +121,8 @@ def _text(text: str) -> str:
 
 
 def _port_names(text: str) -> tuple[str, ...]:
-    """Return ``NodeDescription/Pnum``; separated at the last slash."""
+    """Return the node description and port number in ``NodeDescription/Pnum``, split at the last
+    slash."""
     out = []
     for name in _names(text):
         node, slash, port = name.rpartition("/")
