@@ -96,7 +96,7 @@ class WrongCall(InputError, TypeError):
 
 
 class UnknownFormat(InputError):
-    """No reader recognises the content of the file."""
+    """Raised if no reader recognises the content of a file."""
 
 
 class UnreadableFile(InputError):
@@ -124,7 +124,8 @@ class MissingLibrary(InputError):
 
 
 class LimitError(SoftibError):
-    """More than a table or InfiniBand's address space can hold. The message names the limit."""
+    """Raised for more entries than a table or InfiniBand's address space can hold. The message
+    names the limit."""
 
 
 class PeerError(SoftibError):

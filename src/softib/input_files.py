@@ -76,7 +76,7 @@ _Unpacker = Any
 
 
 class _Inflate:
-    """One member of a gzip file, in the form of bz2 and lzma."""
+    """A member of a gzip file, in the form of bz2 and lzma."""
 
     def __init__(self) -> None:
         self.stream = zlib.decompressobj(wbits=31)

@@ -102,7 +102,7 @@ class NvmeSubsystem(Result):
 
 @dataclass
 class NvmeTransfer(Result):
-    """One operation on a namespace."""
+    """Result of a read or write of a namespace."""
 
     document = "nvme-transfer"
 

@@ -46,7 +46,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Change(Result):
-    """One difference between two fabrics."""
+    """A difference between two fabrics."""
 
     kind: str
     """One of :data:`KINDS`."""

@@ -45,8 +45,9 @@ def is_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class StackFact(Result):
-    """One fact. ``where``: its adapter, port, device or network interface; empty: the host itself. ``kind``: of that
-    adapter or device, for example ``MT4129``."""
+    """A version or setting of a host's software. ``where``: its adapter, port, device or network
+    interface; empty: the host itself. ``kind``: of that adapter or device, for example
+    ``MT4129``."""
 
     name: str
     value: str

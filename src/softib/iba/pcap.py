@@ -156,7 +156,7 @@ class PcapFile:
 
     @property
     def is_open(self) -> bool:
-        """Does it still accept packets?"""
+        """Return whether the capture still accepts packets."""
         return self._file is not None
 
     def write(self, packets: np.ndarray, ns: Any) -> None:

@@ -145,8 +145,8 @@ def _value(value: Any, k: Kernel | None) -> str:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether it is a module, type or function of NumPy, Numba and the standard library:
-    their versions are in the environment."""
+    """Return whether ``value`` is a module, type or function of NumPy, Numba and the standard
+    library: their versions are in the environment."""
     if isinstance(value, types.ModuleType):
         module = value.__name__
     elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or hasattr(value, "__wrapped__"):

@@ -54,7 +54,7 @@ def step(name: str) -> None:
 
 
 def waiting(unit: str) -> None:
-    """Another process compiles ``unit``, and this one waits for it."""
+    """Report that another process compiles ``unit``, and this one waits for it."""
     _notify(unit, 0, -1)
 
 

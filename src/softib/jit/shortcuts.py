@@ -89,7 +89,7 @@ def _loaded_once(load):
 
 
 class _Kinds(dict):
-    """By class of a value in Numba's IR: how its variables are found (0: it has none)."""
+    """Methods that find the variables of a value in Numba's IR, by its class (0: it has none)."""
 
     VAR, INST, SEQUENCE, MAPPING = 1, 2, 3, 4
 
@@ -103,7 +103,7 @@ KINDS = _Kinds()
 
 
 def _list_vars(self, value):
-    """The variables in ``value`` in their order, as Numba's own function lists them."""
+    """Return the variables in ``value`` in their order, as Numba's own function lists them."""
     variables = []
     _add_vars(value, variables)
     return variables

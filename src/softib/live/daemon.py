@@ -55,7 +55,7 @@ class Peer(Protocol):
         sockets)."""
 
     def tick(self, now_ps: int) -> None:
-        """Do what is due. Called after each wait, even one that ended early."""
+        """Execute everything that is due. Called after each wait, even one that ended early."""
 
 
 class EventLoop:

@@ -241,7 +241,7 @@ def read_subnet(
 def read_nodes(
     wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda phase, nodes, mads: None
 ) -> Subnet:
-    """Only nodes, ports, cables and managers, without any table."""
+    """Read only nodes, ports, cables and managers, without any table."""
     reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
     if reader.subnet.db.sm_port >= 0:

@@ -1,5 +1,6 @@
-"""Faults of each cable and device until now: when they were first seen, how often they recurred, and who repaired
-them. One file next to the exporter's memory of ports (:mod:`softib.monitor.seen_ports`)."""
+"""Past and present faults of each cable and device: when they were first seen, how often they
+recurred, and who repaired them. One file next to the exporter's memory of ports
+(:mod:`softib.monitor.seen_ports`)."""
 
 from __future__ import annotations
 

@@ -53,17 +53,17 @@ class SilentDevices:
         self._skip_until: dict[int, int] = {}
 
     def skipped(self, guids: np.ndarray, round_: int) -> np.ndarray:
-        """Those of ``guids`` that are skipped in this round. bool[d]"""
+        """Return which of ``guids`` are skipped in this round."""
         away = [g for g, until in self._skip_until.items() if until > round_]
         return np.isin(guids, np.array(away, np.uint64))
 
     def missed(self, guid: int, round_: int) -> None:
-        """It did not answer in this round."""
+        """Record that the device did not answer in this round."""
         missed = self._missed[guid] = self._missed.get(guid, 0) + 1
         self._skip_until[guid] = round_ + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
 
     def ask_soon(self, guid: int) -> None:
-        """It showed activity: read it in the next round."""
+        """Read the device in the next round, since it showed activity."""
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:

@@ -149,7 +149,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Another device answered for ``rows``."""
+        """Forget ``rows``, for which another device answered."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

@@ -123,7 +123,8 @@ class SeenPorts:
         return [p for p in self.ports.values() if p.down_since is not None]
 
     def of_shard(self, ports: Iterable[SeenPort]) -> list[SeenPort]:
-        """Those of ``ports`` whose device belongs to the shard: the others are far ends of its cables."""
+        """Return those of ``ports`` whose device belongs to the shard: the others are far ends of
+        its cables."""
         listed = list(ports)
         if self.shard is None:
             return listed

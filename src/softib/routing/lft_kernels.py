@@ -72,8 +72,8 @@ def candidate_masks(legal, s, byte_masks, masks):
     """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
-    masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per link, in
-    bytes, so that it runs as vector code; eight links make a byte of the masks.
+    masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per
+    link, byte by byte, so that the compiler makes vector code; a byte of the masks has eight links.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]

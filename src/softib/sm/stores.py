@@ -109,7 +109,7 @@ class TableStore:
 
 
 def _digest(images: list[tuple[int, int, bytes]]) -> bytes:
-    """Of (portnum, modifier, attribute)."""
+    """Return a digest of (portnum, modifier, attribute)."""
     text = b"".join(number.to_bytes(2, "big") + m.to_bytes(4, "big") + image for number, m, image in sorted(images))
     return blake2b(text, digest_size=8).digest()
 
@@ -162,7 +162,8 @@ class Stores:
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:
-        """A whole sweep reads the state and capabilities of every device, if there is a Get for them."""
+        """Make a whole sweep read the state and capabilities of every device, if there is a Get for
+        them."""
         self.pkeys.clear()
         self.extensions.clear()
         self.ar.caps.clear()

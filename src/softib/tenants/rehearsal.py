@@ -356,7 +356,7 @@ def _free_port() -> int:
 
 
 def _write(s: Stage, server: int, client: int) -> bool:
-    """Do RDMA writes of the attacker with its P_Key at index ``client`` arrive?"""
+    """Return whether RDMA writes of the attacker with its P_Key at index ``client`` arrive."""
     port = str(_free_port())
     program = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
     one = s.run(s.victim, [*program, f"--pkey_index={server}"])

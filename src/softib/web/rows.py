@@ -87,7 +87,7 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
     """Return rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``:
     the largest first; unknown values last), or in their own order ("").
 
-    Raises :class:`UnknownName` for a column that does not exist, or has no order.
+    Raises :class:`UnknownName` for a column that does not exist or cannot be sorted.
     """
     n = len(next(iter(columns.values()), ()))
     rows = list(range(n))

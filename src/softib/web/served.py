@@ -97,8 +97,8 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Can :attr:`explain` answer? A file's fabric is routed on request; a running one needs tables in its
-        switches."""
+        """Return whether :attr:`explain` can answer. A file's fabric is routed on request; a
+        running one needs tables in its switches."""
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:

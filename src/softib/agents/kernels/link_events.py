@@ -59,7 +59,7 @@ def raise_local_change(t, end, flags, now):
 
 @kernel(_nrt=False)
 def raise_trap(t, end, trap, number, data, now):
-    """Any trap, with its 54 bytes of DataDetails."""
+    """Queue a trap with its 54 bytes of DataDetails."""
     row = notice(t, now, end, trap, number)
     if row >= 0:
         copy(t.notice_data[row], 0, data, 0, 54)

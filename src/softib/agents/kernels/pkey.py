@@ -64,7 +64,7 @@ def matching(t, port, pkey):
 
 @inner
 def in_partition(t, port, pkey):
-    """True when ``port`` has an entry of the partition of ``pkey``, full or limited."""
+    """Return whether ``port`` has an entry of the partition of ``pkey``, full or limited."""
     base = np.int64(t.pkey_base[port])
     for i in range(np.int64(t.pkey_cap[port])):
         if pkey & PARTITION and not (np.int64(t.pkeys[base + i]) ^ pkey) & PARTITION:
@@ -74,7 +74,7 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, direction):
-    """True if ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does
+    """Return whether ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does
     not have the P_Key.
 
     Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port in front of it. A packet of a limited

@@ -52,12 +52,12 @@ class Knob:
 
     @property
     def most(self) -> float:
-        """Its largest value."""
+        """Largest value of the constant."""
         return self.start if self.limit else math.inf
 
     @property
     def starts(self) -> tuple[float, ...]:
-        """Where fits begin."""
+        """Return the starting points of fits."""
         return tuple(self.start * share for share in SHARES) if self.limit else (self.start,)
 
 

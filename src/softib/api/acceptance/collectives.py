@@ -36,7 +36,7 @@ softib)."""
 
 @dataclass(frozen=True)
 class CollectiveRow(Result):
-    """One size."""
+    """Times of a benchmark at one message size."""
 
     bytes: int
     measured: float
@@ -53,7 +53,7 @@ class CollectiveRow(Result):
 
 @dataclass(frozen=True)
 class CollectiveRun(Result):
-    """One benchmark."""
+    """A run of a collective benchmark."""
 
     command: str
     collective: str

@@ -28,7 +28,7 @@ MISTAKES = ".mistakes"
 
 @dataclass(frozen=True)
 class LabItem(Result):
-    """One answer, or one repaired file."""
+    """An answer or a repaired file of a laboratory."""
 
     name: str
     right: bool

@@ -89,7 +89,8 @@ def up(
 
 
 def _reason(code: int, lines: list[str]) -> str:
-    """Why a fabric did not start: the last line of its log, which is removed there, or the signal that ended it."""
+    """Return why a fabric did not start: the last line of its log, which is removed there, or the
+    signal that ended it."""
     if code < 0:
         return f"the fabric's process was killed while it started: {signal.strsignal(-code)}"
     return lines.pop() if lines else f"softib up ended with {code}; its log is empty"

@@ -159,7 +159,7 @@ class Steps:
                 self._status = None
 
     def _compiling(self, text: str) -> None:
-        """In the spinner, or as a line between steps."""
+        """Show the compiled kernels in the spinner, or as a line between steps."""
         if self._status is not None:
             self._status.update(f"{self._what} … {text}")
         else:

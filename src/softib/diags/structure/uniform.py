@@ -312,7 +312,7 @@ class UnevenTier:
 
 
 def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> list[UnevenTier]:
-    """Return the tiers in which no majority is right, with every switch that is not as the most
+    """Return the tiers without a majority form, with every switch that differs from the most
     frequent form."""
     out = []
     ends, peers = np.concatenate([view.node_a, view.node_b]), np.concatenate([view.node_b, view.node_a])

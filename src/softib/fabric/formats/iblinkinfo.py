@@ -44,7 +44,7 @@ _STATES = {
 
 @dataclass
 class _Row:
-    """One line: the node's row, and the peer's identifiers."""
+    """A line of the text: the node's row, and the peer's identifiers."""
 
     node: int
     line: int

@@ -116,7 +116,7 @@ its own.
 
 @dataclass(frozen=True)
 class Exchange:
-    """One pair of a batch: rows of the ports, and the expected bytes, iterations and seconds."""
+    """A pair of a batch: rows of the ports, and the expected bytes, iterations and seconds."""
 
     source: int
     target: int
@@ -140,7 +140,7 @@ class Batch:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Its key in the journal."""
+        """Key of the exchange in the journal."""
         return self.round, self.test, self.part
 
 

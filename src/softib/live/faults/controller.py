@@ -1,4 +1,5 @@
-"""The effects of ``softib fault`` on a running fabric, and their later steps: the next flap, the end of a training.
+"""The effects of ``softib fault`` on a running fabric, and their later steps, for example the next
+flap or the end of link training.
 
     faults = FaultController(router)
     reply = faults.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
@@ -270,7 +271,7 @@ class FaultController:
         return max(0.0, (self._later[0][0] - now_ps) / PS) if self._later else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Do what is due."""
+        """Execute everything that is due."""
         did = False
         while self._later and self._later[0][0] <= now_ps:
             heapq.heappop(self._later)[2](now_ps)

@@ -184,8 +184,9 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
 
 
 def _without_verbs(program: Path, options: LaunchOptions) -> dict[str, str]:
-    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints the reason if the program is
-    linked to libibverbs; otherwise ``libsoftib-umad.so`` prints it when something loads libibverbs."""
+    """Report that libibverbs finds no devices without ``libsoftib-verbs.so``; return variables for
+    the program. This prints the reason if the program is linked to libibverbs; otherwise
+    ``libsoftib-umad.so`` prints it when something loads libibverbs."""
     why = "" if options.stock or options.namespace else why_no_verbs()
     if not why:
         return {}

@@ -169,7 +169,7 @@ class HcaTraffic:
 
     @property
     def silent(self) -> bool:
-        """No application's data was moved by verbs."""
+        """Return whether verbs moved no application data."""
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:

@@ -57,8 +57,8 @@ def upper_bound(errors: np.ndarray) -> np.ndarray:
 
 
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
-    """By kind (:data:`KINDS`) the ratio from counters, else the one stated in a file (float64[n of the reading];
-    NaN unknown)."""
+    """Return by kind (:data:`KINDS`) the ratio from counters, else the one stated in a file
+    (float64[n of the reading]; NaN unknown)."""
     ratio_of: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
         errors, bits, _ = ratios.of(kind)

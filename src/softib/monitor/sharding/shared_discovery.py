@@ -45,7 +45,7 @@ def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s
 
 
 def _store(file: Path, discovery: Discovered) -> None:
-    """If it cannot be written, each shard discovers by itself."""
+    """Write the discovery; if that fails, each shard discovers by itself."""
     columns = {
         **discovery.db.columns(),
         "began_s": np.array(discovery.began_s),

@@ -106,8 +106,8 @@ def _lowest(bits):
 
 @kernel
 def _ahead(c, vl_state, a, b, upper):
-    """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of
-    them."""
+    """Collect the channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is
+    one of them."""
     fwd, seen, place, wanted = vl_state.fwd, vl_state.seen, vl_state.place, c.owner[a]
     k = a - c.first[wanted]
     fwd[0] = b

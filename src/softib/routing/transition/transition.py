@@ -78,7 +78,7 @@ class SlUse:
 
     @property
     def after(self) -> np.ndarray:
-        """Of packets that may follow the new tables."""
+        """Dependencies of packets that may follow the new tables."""
         mask: np.ndarray = self.before | self.fresh
         return mask
 
@@ -125,7 +125,7 @@ class _Change:
         self.marks = Marks(*marks, np.empty((3, room), np.int32))
 
     def masks(self, before: np.ndarray, after: np.ndarray, ends: np.ndarray) -> Any:
-        """For destinations at ``ends``."""
+        """Return the masks for destinations at ``ends``."""
         shape = np.broadcast_shapes(before.shape, after.shape)
         wide = [np.ascontiguousarray(np.broadcast_to(m, shape), np.uint16) for m in (before, after)]
         return SlMasks(*wide, ends.astype(np.int32))

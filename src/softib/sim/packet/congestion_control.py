@@ -138,7 +138,7 @@ class CongestionControl:
 
     @cached_property
     def compiled(self) -> Compiled:
-        """What is compiled for it."""
+        """Compiled hooks of the congestion control."""
         return self.together or Compiled(f"roce_{self.name}", self.flow, self.columns, self.kernels())
 
     def kernels(self) -> dict[Kernel, Kernel]:

@@ -68,7 +68,7 @@ class Phases:
         return cls(period, by, image, before)
 
     def moves(self, rows: np.ndarray) -> np.ndarray:
-        """Which messages are of queue pairs that move by whole messages?"""
+        """Return which messages are of queue pairs that move by whole messages."""
         return self.by[self.before["qp"][rows]] > 0
 
     def times(self, state: Any, requests: np.ndarray, at: int) -> int:

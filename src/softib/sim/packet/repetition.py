@@ -35,7 +35,8 @@ class Repetition:
 
     @classmethod
     def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
-        """What repeats from ``a`` to ``b``, the state now; None where something does not."""
+        """Return the changes that repeat from ``a`` to ``b``, the current state; None if a part
+        does not repeat."""
         period = b.at - a.at
         if a.packets != b.packets or not np.array_equal(a.timers, b.timers):
             return None
@@ -106,7 +107,7 @@ class Repetition:
 
 
 def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
-    """Are there as many rows, with the same values of these columns?"""
+    """Return whether both have as many rows, with the same values of these columns."""
     return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
 
 
@@ -128,7 +129,7 @@ def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
 
 
 def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> bool:
-    """Are the messages that will be posted the images of those of a period ago?"""
+    """Return whether the messages that will be posted are images of those of a period ago."""
     if phases is None:
         return np.array_equal(a.posted, b.posted)
     rows, time = a.posted["payload"], a.posted["time"]
@@ -167,14 +168,15 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
 
 @dataclass
 class _Shift:
-    """How packets move in a period."""
+    """The movement of packets in a period."""
 
     period: int
     requests: np.ndarray
     responses: np.ndarray
 
     def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Are the packets ``b`` those of ``a``, moved? Rows without a packet are zeros."""
+        """Return whether the packets ``b`` are those of ``a``, moved. Rows without a packet are
+        zeros."""
         if not _same(a, b, ("stream", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks")):
             return False
         q = a["stream"] >> 1

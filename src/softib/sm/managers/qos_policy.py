@@ -115,7 +115,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _text(text: str) -> str:
-    """Without the quotes around it, as in OpenSM."""
+    """Return the text without the quotes around it, as in OpenSM."""
     text = text.strip()
     return text[1:-1] if _QUOTED.fullmatch(text) else text
 

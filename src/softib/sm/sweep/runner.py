@@ -30,7 +30,7 @@ class Phase:
     since_ps: int = 0
 
     def enter(self, name: str, now_ps: int) -> None:
-        """It begins."""
+        """Begin a task."""
         self.name, self.since_ps = name, now_ps
 
     def leave(self) -> None:

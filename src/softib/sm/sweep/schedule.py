@@ -82,7 +82,7 @@ class Schedule:
         self._by_itself = True
 
     def relook(self, now_ps: int) -> bool:
-        """Return whether it is time to read :attr:`touched` switches."""
+        """Return whether :attr:`touched` switches are due to be read."""
         due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
         while self.relook_ps and now_ps >= self.relook_ps[0]:
             self.relook_ps.pop(0)

@@ -42,12 +42,12 @@ class TableProof(Result):
 
     @property
     def is_fallback(self) -> bool:
-        """Did an unselected engine make the tables?"""
+        """Return whether an engine that was not selected made the tables."""
         return self.engine not in chain(self.wanted)
 
     @property
     def good(self) -> bool:
-        """No fault found."""
+        """Return whether the proof found no fault."""
         return not self.is_fallback and not self.lost and not self.loop
 
     @property

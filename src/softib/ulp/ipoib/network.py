@@ -50,7 +50,7 @@ class Network:
     connected: bool
 
     def totals(self) -> dict[str, int]:
-        """Return the traffic of its interfaces."""
+        """Return the traffic of the network's interfaces."""
         ask(self.sock, "TOTALS")
         layout = CONTROL.layout("softib_ipoib_totals")
         return dict(layout.unpack(self.sock.recv(LONGEST))._asdict())

@@ -233,7 +233,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.get("/quarantine")
     def quarantine(request: Request) -> list[Resting]:
-        """P_Keys that are not assigned now, and the ports that may hold them."""
+        """Return the P_Keys that are not assigned now, and the ports that may hold them."""
         operator_of(request, ("admin", "operator", "viewer"))
         return service.resting()
 

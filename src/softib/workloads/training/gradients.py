@@ -1,11 +1,11 @@
 """Exchanges between replicas: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020)
 weights, with the collectives chosen by NCCL, as flows on the fabric. Stage 0 all-reduces each
-bucket of the last backward pass. Stages 1 to 3 reduce-scatter it; 2 and 3 do so after every
-micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights at the
-end (together as many bytes as an all-reduce: section 7.2 there). Stage 3 all-gathers them before
-each pass, forward and backward, while the previous pass runs, and a third time if activations are
-recomputed. Stage 3 has one collective for each matrix of weights, as DeepSpeed fetches and reduces
-parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
+bucket of the last backward pass. Stages 1 to 3 reduce-scatter the gradients; stages 2 and 3 after
+every micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights
+at the end (together as many bytes as an all-reduce: section 7.2 there). Stage 3 all-gathers them
+before each pass, forward and backward, while the previous pass runs, and a third time if
+activations are recomputed. Stage 3 has one collective for each matrix of weights, as DeepSpeed
+fetches and reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
 deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
 ``stage3_param_persistence_threshold`` stay whole. ``gather_lists`` is that release: :class:`Lists`.
 

@@ -43,7 +43,7 @@ class TierCoverage(Result):
 
 @dataclass(frozen=True)
 class CoverRoundCounts(Result):
-    """One round."""
+    """Counts of a cover round."""
 
     number: int
     flows: int

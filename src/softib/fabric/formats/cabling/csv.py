@@ -208,7 +208,7 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> lis
 
 
 class _Row:
-    """One row of a list."""
+    """A row of a cabling list."""
 
     def __init__(self, cells: list[str], raw: list[str], layout: Layout, number: int, problems: Problems, filled: bool):
         self.filled = filled  # from merged cells of a workbook
