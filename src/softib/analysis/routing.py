@@ -24,12 +24,23 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import Channel
 from softib.routing.proof.verify import Failure, Proof, verify
 from softib.routing.quality import Balance, balance
+from softib.scenario.cut_off import notes_of_parts
 
 if TYPE_CHECKING:
     from softib.scenario.bring_up import BringUp
     from softib.sm.config import SmConfig
 
-__all__ = ["Labels", "Routed", "Steps", "bring_up_part", "from_engine", "from_unmanaged", "judge", "with_names"]
+__all__ = [
+    "Labels",
+    "Routed",
+    "Steps",
+    "bring_up_part",
+    "from_engine",
+    "from_unmanaged",
+    "judge",
+    "note_parts",
+    "with_names",
+]
 
 Steps = Callable[[str], AbstractContextManager[None]]
 
@@ -112,6 +123,14 @@ def from_engine(
         manager_node=section.get("node", master),
         subnet=up,
     )
+
+
+def note_parts(of: Routed) -> Routed:
+    """Return ``of``; if pairs or LIDs are missing in its tables, with notes of the parts that have no link
+    to the largest."""
+    if of.part.unreachable or of.part.ports_without_lid:
+        of.part.notes += notes_of_parts(of.fabric, of.graph)
+    return of
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:

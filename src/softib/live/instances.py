@@ -66,6 +66,12 @@ def _root_path() -> Path:
     return Path(runtime) / "softib" if runtime else base / f"softib-{os.getuid()}"
 
 
+def services_path() -> Path:
+    """Return the directory for locks of services, beside that of running fabrics."""
+    place = root()
+    return place.with_name(f"{place.name}-services")
+
+
 @dataclass
 class Instance:
     """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere; ``spare`` is one in

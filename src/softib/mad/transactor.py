@@ -91,7 +91,7 @@ class Transactor:
 
     @property
     def only_overdue(self) -> bool:
-        """Return whether everything outstanding was sent, and later than answers usually arrive (the grace period is over)."""
+        """True if everything outstanding was sent, and later than answers usually arrive (the grace period is over)."""
         return self.busy and not self._on_wire and not self._waiting and not self._retry
 
     def resize(self, window: int) -> None:

@@ -77,11 +77,13 @@ def print_designs(d: DesignComparison, console: Console) -> None:
         if len(priced) == len(prices):
             low, high = sum(p.low for p in priced), sum(p.high for p in priced)
             console.print(text(f"the first design of both: {d.currency} {_range(low, high)}, without management"))
-        console.print(text("separate fabric: --save writes its fabric.yaml; plan cables and cost take it"))
+        console.print(text("--save writes its fabric.yaml; plan cables and cost take it with --ancillary"))
     console.print()
     n = d.management_switches
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
-    console.print(text("  counted only: in no fabric.yaml, bill or rack; price unknown"))
+    price = "price unknown" if d.management_price is None else f"{d.currency} {_money(d.management_price)}"
+    watts = _watts(d.management_watts, d.management_watts_unknown)
+    console.print(text(f"  {price}; power: {watts}; plan cables places them if the floor plan has management"))
     if d.hosts == 1:
         console.print(text("one host: traffic between its GPUs needs no network", "yellow"))
     for line in d.refused:
@@ -135,7 +137,10 @@ def _one_design(r: DesignRow, console: Console) -> None:
 
 def print_cables(c: CableList, console: Console) -> None:
     """Print the cables of a fabric on a floor plan, and their bill."""
-    console.print(text(f"{c.fabric or c.source}: {counted(c.links, 'link')} in {counted(c.racks, 'rack')}", "bold"))
+    names = " and ".join([c.fabric or c.source, *c.ancillary])
+    console.print(text(f"{names}: {counted(c.links, 'link')} in {counted(c.racks, 'rack')}", "bold"))
+    if not c.management_switches:
+        console.print(text("no management switches: the floor plan has no management"))
     most_kw = max((r.kw for r in c.rack_power), default=0.0)
     limit = "" if c.rack_kw is None else f" of {c.rack_kw:g}"
     total = sum(r.kw for r in c.rack_power)

@@ -74,7 +74,7 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, direction):
-    """Return whether ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does
+    """True if ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does
     not have the P_Key.
 
     Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port in front of it. A packet of a limited

@@ -14,6 +14,7 @@ from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, LimitError, UnknownName
 from softib.plain_values import whole_number
 from softib.plural import counted, plural
+from softib.scenario.cut_off import notes_of_parts
 from softib.scenario.managed_messages import MAX_SL, managed_messages, other_sls
 from softib.sim.agreement import NONE
 from softib.sim.credits import credit_note
@@ -218,8 +219,13 @@ def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
     ports missing in them."""
     part = tables.part
     fallback = part.notes if tables.others or part.tables != part.engine else ()
-    absent = part.ports_without_lid
-    return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
+    if not (absent := part.ports_without_lid):
+        return tuple(fallback)
+    missing = (
+        f"{counted(absent, 'cabled host port')} {plural(absent, 'has', 'have')} no LID and "
+        f"{plural(absent, 'takes', 'take')} no part"
+    )
+    return tuple(dict.fromkeys([*fallback, missing, *notes_of_parts(tables.fabric, tables.graph)]))
 
 
 def run_messages(

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
 
-MANAGEMENT_PORTS = 48
-"""Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
-
 
 @dataclass(frozen=True)
 class DeviceCount(Result):
@@ -138,6 +135,11 @@ class DesignComparison(Result):
     """The same for the additional storage fabric."""
     management_switches: int
     """Ethernet switches of 48 ports for management."""
+    management_price: PriceRange | None
+    """Of these switches; None: the cost book has no price."""
+    management_watts: float
+    """Watts of those with a published figure."""
+    management_watts_unknown: list[DeviceCount]
     refused: list[str]
     """Kinds of design that do not fit, with the reason."""
     currency: str
@@ -150,13 +152,20 @@ class Designs(Suggests):
 
     ``refused``: one line for each kind of design that does not fit; ``storage``: designs of the
     separate storage fabric, empty if none was requested; ``management_switches``: 48-port Ethernet
-    switches for the management ports of hosts and switches, by the first design.
+    switches for the management ports of all hosts and switches, by the first designs.
     """
 
     def __init__(
-        self, demand: Demand, designs: list[Design], refused: list[str], book: CostBook, storage: list[Design]
+        self,
+        demand: Demand,
+        designs: list[Design],
+        refused: list[str],
+        book: CostBook,
+        storage: list[Design],
+        storage_hosts: int,
     ):
-        self._demand, self._designs, self._book, self._storage = demand, designs, book, storage
+        self._demand, self._designs, self._book = demand, designs, book
+        self._storage, self._storage_hosts = storage, storage_hosts
         self.refused = tuple(refused)
 
     @property
@@ -167,7 +176,10 @@ class Designs(Suggests):
     @property
     def management_switches(self) -> int:
         """Ethernet switches for management ports."""
-        devices = self._demand.hosts + sum(self._designs[0].switches.values())
+        from softib.plan.floor import MANAGEMENT_PORTS
+
+        first = [designs[0] for designs in (self._designs, self._storage) if designs]
+        devices = self._demand.hosts + self._storage_hosts + sum(sum(d.switches.values()) for d in first)
         return -(-devices // MANAGEMENT_PORTS)
 
     def fabric(self, label: str | None = None) -> Fabric:
@@ -208,7 +220,10 @@ class Designs(Suggests):
         return self._comparison().to_json()
 
     def _comparison(self) -> DesignComparison:
-        d = self._demand
+        from softib.plan.plugs import management_power
+
+        d, each = self._demand, self._book.management_switch
+        watts, unknown = management_power(self.management_switches)
         return DesignComparison(
             name=d.name,
             hosts=d.hosts,
@@ -220,6 +235,11 @@ class Designs(Suggests):
             designs=self.rows(),
             storage=[_row(s) for s in self._storage],
             management_switches=self.management_switches,
+            management_price=None
+            if each is None
+            else PriceRange(self.management_switches * each.low, self.management_switches * each.high),
+            management_watts=watts,
+            management_watts_unknown=[DeviceCount(name, n) for name, n in unknown],
             refused=list(self.refused),
             currency=self._book.currency,
             prices_of=self._book.date,
@@ -291,7 +311,7 @@ def plan_design(
     ``budget``: instead of the demand's hosts, use the number that the first design connects for this
     sum (middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form
     a separate storage fabric. ``prices``: a cost book. Each design is built and brought up by the
-    subnet manager, which then routes around one dead switch of each tier and one cable. ``steps`` is
+    subnet manager, whose engine then routes around one dead switch of each tier and one cable. ``steps`` is
     entered with the name of each. Raises :class:`InputError` for a demand that no design meets, and a
     budget that buys none.
 
@@ -311,7 +331,13 @@ def plan_design(
     if storage_ports or storage_hosts:
         ports = demand.hosts * storage_ports + storage_hosts
         ancillary = dataclasses.replace(
-            demand, hosts=ports, adapters=1, gpus=0, oversubscription=1.0, name=f"{demand.name}-storage"
+            demand,
+            hosts=ports,
+            adapters=1,
+            gpus=0,
+            oversubscription=1.0,
+            name=f"{demand.name}-storage",
+            prefix="storage-",
         )
         storage = designs(ancillary, book, seed=seed, steps=steps)[0]
-    return Designs(demand, accepted, refused, book, storage)
+    return Designs(demand, accepted, refused, book, storage, storage_hosts)

@@ -311,8 +311,8 @@ class Progress:
             return
         self.shown = now
         left = (now - self.began) * (of - done) / max(done, 1)
-        rest = f", {left:.0f} s left"
-        if self.fluid and left > MANY_FLOWS_S:
+        rest = f", {left:.0f} s left" if 100 * done > of else ""
+        if rest and self.fluid and left > MANY_FLOWS_S:
             rest += "; many flows share links: --layer packet may be faster"
         show_line(f"{done / max(of, 1):.0%} of {of:,}, virtual time {now_ps / 1e6:,.1f} us{rest}" if done < of else "")
 

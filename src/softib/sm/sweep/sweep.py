@@ -227,7 +227,7 @@ class Sweep:
         self.graph, self.routing = ucast_mgr.route_subnet(
             self.database, self.config.engines, self.config.options, self.store, self.config.max_op_vls
         )
-        self.report.notes += self.routing.notes
+        self.report.notes += map(self.database.with_names, self.routing.notes)
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
         self.subnet.router_tables = self.stores.routers
         self._judge_switches()

@@ -169,7 +169,14 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
             listening.bind(str(place))
             os.chmod(place, 0o600)
             listening.listen(BACKLOG)
-            numbers = (listening.fileno(), namespace.net, namespace.user, namespace.socket, namespace.six)
+            numbers = (
+                listening.fileno(),
+                namespace.net,
+                namespace.user,
+                namespace.socket,
+                namespace.six,
+                namespace.netlink,
+            )
             fds = [fd for fd in (*numbers, *namespace.taps) if fd >= 0]
             arguments = [*map(str, numbers), ",".join(map(str, namespace.taps)), str(int(connected)), *ports[:limit]]
             subprocess.Popen(
