@@ -169,14 +169,8 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
             listening.bind(str(place))
             os.chmod(place, 0o600)
             listening.listen(BACKLOG)
-            numbers = (
-                listening.fileno(),
-                namespace.net,
-                namespace.user,
-                namespace.socket,
-                namespace.six,
-                namespace.netlink,
-            )
+            n = namespace
+            numbers = (listening.fileno(), n.net, n.user, n.socket, n.six, n.netlink)
             fds = [fd for fd in (*numbers, *namespace.taps) if fd >= 0]
             arguments = [*map(str, numbers), ",".join(map(str, namespace.taps)), str(int(connected)), *ports[:limit]]
             subprocess.Popen(
