@@ -317,7 +317,7 @@ def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask
     assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
     both = newest()
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
-    assert undo(both) == f"1 rows taken back; revision {newest() - 1} superseded the others"
+    assert undo(both) == f"1 row taken back; revision {newest() - 1} superseded the others"
     once = newest()
     assert undo(both) == f"0 rows taken back; revision {once} superseded it"
 
