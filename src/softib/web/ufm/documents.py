@@ -282,6 +282,7 @@ ERRORS = {
     "404": "the object does not exist",
     "409": "the change contradicts the present state",
     "413": "the body is too large",
+    "501": "UFM has this call or action, this service has not",
     "503": "the database, the manager or a port takes no change now",
 }
 
