@@ -52,6 +52,22 @@ def test_ping_over_both_versions_of_ip(nodes, interface):
 
 
 @pytest.mark.stock
+def test_neighbours_do_not_count_against_the_kernels_limit(nodes):
+    """Linux counts neighbours of all namespaces against gc_thresh3, 1,024, except those that iproute2 calls extern_learn;
+    both ends have one for the other after an answered request. They are probed and fail like others."""
+    for target in (nodes.address[B], f"{address6(interfaces(nodes, B)['ib0'])}%ib0"):
+        for node in (A, B):
+            nodes.net(node, "ip", "neigh", "flush", "dev", "ib0")
+        nodes.net(A, "ping", "-c", "1", "-W", "5", target)
+        for node, other in ((A, B), (B, A)):
+            address = nodes.address[other] if "%" not in target else address6(interfaces(nodes, other)["ib0"])
+            assert " extern_learn " in nodes.net(node, "ip", "neigh", "show", address)
+    absent = nodes.address[B].rsplit(".", 1)[0] + ".250"
+    nodes.net(A, "ping", "-c", "1", "-W", "5", absent, code=1)
+    assert "extern_learn" not in nodes.net(A, "ip", "neigh", "show", absent)
+
+
+@pytest.mark.stock
 def test_tshark_dissects_what_is_on_the_fabric(nodes, stock):
     """ARP with hardware type 32 and 20-octet addresses to the broadcast group's MGID; the neighbour's answer; ICMP above the
     encapsulation; a solicitation whose option has length 3; no malformed packet and no wrong checksum."""

@@ -154,15 +154,15 @@ class SubnetView:
             entries = min(int(blocks[i]), int(enforced[i]) or 1 << 16) * PKEY_BLOCK
             guid = int(db.port_guid[row])
             physical[guid] = port = Port(
-                guid,
-                db.port_name(row),
-                db.name(int(db.port_node[row])),
-                row,
-                leaf,
-                db.port_name(leaf) if leaf >= 0 else "",
-                entries,
-                int(lids[i]),
-                int(mtus[i]),
+                guid=guid,
+                name=db.port_name(row),
+                node=db.name(int(db.port_node[row])),
+                row=row,
+                leaf=leaf,
+                leaf_name=db.port_name(leaf) if leaf >= 0 else "",
+                entries=entries,
+                lid=int(lids[i]),
+                mtu=int(mtus[i]),
                 shared=guid in owners,
                 switch=bool(switch[i]),
             )
