@@ -71,19 +71,20 @@ def print_designs(d: DesignComparison, console: Console) -> None:
     if d.storage:
         console.print()
         console.print(text("storage fabric beside it", "bold"))
-        _design_table(d["storage"], d, console)
-        prices = [rows[0]["price"] for rows in (d["designs"], d["storage"])]
-        if None not in prices:
-            both = {end: sum(p[end] for p in prices) for end in ("low", "high")}
-            console.print(text(f"the first design of both: {d['currency']} {_money(both)}, without management"))
+        _design_table(d.storage, d, console)
+        prices = [rows[0].price for rows in (d.designs, d.storage)]
+        priced = [price for price in prices if price is not None]
+        if len(priced) == len(prices):
+            low, high = sum(p.low for p in priced), sum(p.high for p in priced)
+            console.print(text(f"the first design of both: {d.currency} {_range(low, high)}, without management"))
         console.print(text("--save writes its fabric.yaml; plan cables and cost take it with --ancillary"))
     console.print()
     n = d.management_switches
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
-    price = "price unknown" if d["management_price"] is None else f"{d['currency']} {_money(d['management_price'])}"
-    watts = _watts(d["management_watts"], d["management_watts_unknown"])
+    price = "price unknown" if d.management_price is None else f"{d.currency} {_money(d.management_price)}"
+    watts = _watts(d.management_watts, d.management_watts_unknown)
     console.print(text(f"  {price}; power: {watts}; plan cables places them if the floor plan has management"))
-    if d["hosts"] == 1:
+    if d.hosts == 1:
         console.print(text("one host: traffic between its GPUs needs no network", "yellow"))
     for line in d.refused:
         console.print(text(f"not possible: {line}", "yellow"))
@@ -134,15 +135,15 @@ def _one_design(r: DesignRow, console: Console) -> None:
         console.print(text(f"  {r.note}"))
 
 
-def print_cables(c: dict[str, Any], console: Console) -> None:
-    """Print :meth:`softib.CablePlan.to_json`."""
-    names = " and ".join([c["fabric"] or c["source"], *c["ancillary"]])
-    console.print(text(f"{names}: {counted(c['links'], 'link')} in {counted(c['racks'], 'rack')}", "bold"))
-    if not c["management_switches"]:
+def print_cables(c: CableList, console: Console) -> None:
+    """Print the cables of a fabric on a floor plan, and their bill."""
+    names = " and ".join([c.fabric or c.source, *c.ancillary])
+    console.print(text(f"{names}: {counted(c.links, 'link')} in {counted(c.racks, 'rack')}", "bold"))
+    if not c.management_switches:
         console.print(text("no management switches: the floor plan has no management"))
-    most_kw = max((r["kw"] for r in c["rack_power"]), default=0.0)
-    limit = "" if c["rack_kw"] is None else f" of {c['rack_kw']:g}"
-    total = sum(r["kw"] for r in c["rack_power"])
+    most_kw = max((r.kw for r in c.rack_power), default=0.0)
+    limit = "" if c.rack_kw is None else f" of {c.rack_kw:g}"
+    total = sum(r.kw for r in c.rack_power)
     console.print(text(f"power by the floor plan: up to {most_kw:g}{limit} kW in a rack, {total:,.0f} kW in all"))
     console.print()
     _table(

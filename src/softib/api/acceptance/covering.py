@@ -298,7 +298,16 @@ def _on_hosts(
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
     readings, failed = cover_round(
-        launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send, sender_gbps
+        launcher,
+        pairs,
+        program=given.program,
+        size=given.size,
+        seconds=given.seconds,
+        tcp=tcp,
+        extra=extra,
+        read=read,
+        all_send=all_send,
+        gbps=sender_gbps,
     )
     gbps, error = _rates(np.array([r[0] for r in readings]), np.array([r[1] for r in readings]))
     failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)

@@ -262,23 +262,23 @@ class CablePlan(Suggests):
             some, without = watts_of(part.links, part.kind)
             watts, unknown = watts + some, unknown + without
         return CableList(
-            self._source,
-            c.parts[0].fabric.name,
-            c.parts[0].links.generation,
-            [part.fabric.name for part in c.parts[1:]],
-            len(c),
-            self.management_switches,
-            self.racks,
-            self.rack_power,
-            c.layout.floor.kw,
-            [CableKind(*kind) for kind in c.by_kind()],
-            [RackPair(*pair) for pair in c.bundles()],
-            [Tray(*tray) for tray in c.crowded_trays()],
-            watts,
-            [DeviceCount(name, n) for name, n in sorted(unknown.items())],
-            bill_of_materials(self.bill),
-            self.locations,
-        ).to_json()
+            source=self._source,
+            fabric=c.parts[0].fabric.name,
+            generation=c.parts[0].links.generation,
+            ancillary=[part.fabric.name for part in c.parts[1:]],
+            links=len(c),
+            management_switches=self.management_switches,
+            racks=self.racks,
+            rack_power=self.rack_power,
+            rack_kw=c.layout.floor.kw,
+            lengths=[CableKind(*kind) for kind in c.by_kind()],
+            bundles=[RackPair(*pair) for pair in c.bundles()],
+            crowded_trays=[Tray(*tray) for tray in c.crowded_trays()],
+            watts=watts,
+            watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            bill=bill_of_materials(self.bill),
+            locations=self.locations,
+        )
 
     def print(self) -> None:
         """As ``softib plan cables`` prints it."""

@@ -173,19 +173,19 @@ class Cost(Suggests):
         watts, unknown = self.watts
         last = self.rows[-1] if self.rows else None
         return CostSheet(
-            self._plan._source,
-            self._plan._cabling.parts[0].fabric.name,
-            bill_of_materials(self.bill),
-            watts,
-            unknown,
-            self._book.running.years,
-            self.energy,
-            self.total,
-            self._gpus,
-            self.per_gpu_hour(last.efficiency if last else 1.0),
-            self.rows,
-            self.networks,
-        ).to_json()
+            source=self._plan._source,
+            fabric=self._plan._cabling.parts[0].fabric.name,
+            bill=bill_of_materials(self.bill),
+            watts=watts,
+            watts_unknown=unknown,
+            years=self._book.running.years,
+            energy=self.energy,
+            total=self.total,
+            gpus=self._gpus,
+            gpu_hour=self.per_gpu_hour(last.efficiency if last else 1.0),
+            scaling=self.rows,
+            networks=self.networks,
+        )
 
     def print(self) -> None:
         """As ``softib plan cost`` prints it."""

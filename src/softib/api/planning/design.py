@@ -217,30 +217,33 @@ class Designs(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan design --json`` prints it."""
+        return self._comparison().to_json()
+
+    def _comparison(self) -> DesignComparison:
         from softib.plan.plugs import management_power
 
         d, each = self._demand, self._book.management_switch
         watts, unknown = management_power(self.management_switches)
         return DesignComparison(
-            d.name,
-            d.hosts,
-            d.adapters,
-            d.gpus * d.hosts or None,
-            d.generation,
-            d.switch_ports,
-            d.oversubscription,
-            self.rows(),
-            [_row(s) for s in self._storage],
-            self.management_switches,
-            None
+            name=d.name,
+            hosts=d.hosts,
+            adapters=d.adapters,
+            gpus=d.gpus * d.hosts or None,
+            generation=d.generation,
+            radix=d.switch_ports,
+            oversubscription=d.oversubscription,
+            designs=self.rows(),
+            storage=[_row(s) for s in self._storage],
+            management_switches=self.management_switches,
+            management_price=None
             if each is None
             else PriceRange(self.management_switches * each.low, self.management_switches * each.high),
-            watts,
-            [DeviceCount(name, n) for name, n in unknown],
-            list(self.refused),
-            self._book.currency,
-            self._book.date,
-        ).to_json()
+            management_watts=watts,
+            management_watts_unknown=[DeviceCount(name, n) for name, n in unknown],
+            refused=list(self.refused),
+            currency=self._book.currency,
+            prices_of=self._book.date,
+        )
 
     def print(self) -> None:
         """As ``softib plan design`` prints it."""
