@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from softib.api.planning.advice import Recommendation
     from softib.api.planning.bill import BillOfMaterials
-    from softib.api.planning.cables import QuoteCheck, SwitchPlace
+    from softib.api.planning.cables import CableList, QuoteCheck, SwitchPlace
     from softib.api.planning.cost import CostSheet, NetworkPrice
     from softib.api.planning.design import DesignComparison, DesignRow, DeviceCount, PriceRange
     from softib.api.planning.growth import AddedHosts
