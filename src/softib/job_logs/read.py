@@ -77,10 +77,30 @@ def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
                 continue
         _Scan(log, shown_name(path), log.written_s).read(chunks(path, log.problems))
     _add_rank_events(log)
+    _demote_deaths(log)
     order = {symptom: i for i, symptom in enumerate(SYMPTOMS)}
     of_file = {name: i for i, name in enumerate(log.files)}
     log.events.sort(key=lambda e: (order[e.symptom], e.first_s or 0.0, of_file[e.file], e.line))
     return log
+
+
+COMMUNICATION = frozenset({*STATUS.values(), "completion-error", "connect-failed", "address-unresolved"}) - {"flushed"}
+"""Symptoms after which many programs end with a signal."""
+
+
+def _demote_deaths(log: JobLog) -> None:
+    """Signals after an error of communication in the same log are its effect: the program or its launcher gave up. A
+    process whose death causes the error is reported before the retries of the others end."""
+    first: dict[str, Event] = {}
+    for event in log.events:
+        if event.symptom in COMMUNICATION and (event.file not in first or event.line < first[event.file].line):
+            first[event.file] = event
+    for event in log.events:
+        error = first.get(event.file)
+        if event.symptom != "process-died" or error is None or error.line > event.line:
+            continue
+        if error.first_s is None or event.first_s is None or error.first_s <= event.first_s:
+            event.symptom = "aborted"
 
 
 @dataclass
