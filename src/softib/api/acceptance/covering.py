@@ -152,7 +152,7 @@ def cover(
         made=_now(),
         collectives=runs,
     )
-    return result if earlier is None else _compared(result, *earlier)
+    return result if earlier is None else _compared(result, earlier)
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,16 @@ def _on_hosts(
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
     readings, failed = cover_round(
-        launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send, sender_gbps
+        launcher,
+        pairs,
+        program=given.program,
+        size=given.size,
+        seconds=given.seconds,
+        tcp=tcp,
+        extra=extra,
+        read=read,
+        all_send=all_send,
+        gbps=sender_gbps,
     )
     gbps, error = _rates(np.array([r[0] for r in readings]), np.array([r[1] for r in readings]))
     failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
@@ -371,7 +380,18 @@ def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> 
     return out
 
 
-def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class _EarlierCoverage:
+    """An earlier result. ``unproven`` and ``slow``: directions of links, as text."""
+
+    path: str
+    proven: int
+    directions: int
+    unproven: set[str]
+    slow: set[str]
+
+
+def _earlier(path: str | os.PathLike[str]) -> _EarlierCoverage:
     from softib.input_files import FILE_LIMIT, json_document
 
     hint = "use the output of softib accept --cover --json"
@@ -379,17 +399,18 @@ def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     try:
         if not document["schema"].startswith("softib/accept-cover/"):
             raise KeyError
-        return os.fspath(path), {
-            "proven": int(document["proven"]),
-            "directions": int(document["directions"]),
-            "unproven": {f"{d['place']} → {d['peer']}" for d in document["unproven"]},
-            "slow": {f"{d['place']} → {d['peer']}" for d in document["slow"]},
-        }
+        return _EarlierCoverage(
+            os.fspath(path),
+            proven=int(document["proven"]),
+            directions=int(document["directions"]),
+            unproven={f"{d['place']} → {d['peer']}" for d in document["unproven"]},
+            slow={f"{d['place']} → {d['peer']}" for d in document["slow"]},
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UnreadableFile(f"{os.fspath(path)}: not a result of softib accept --cover; {hint}") from None
 
 
-def _compared(now: Coverage, path: str, before: dict[str, Any]) -> Coverage:
+def _compared(now: Coverage, before: _EarlierCoverage) -> Coverage:
     from dataclasses import replace
 
     unproven = {f"{d.place} → {d.peer}" for d in now.unproven}
@@ -397,12 +418,12 @@ def _compared(now: Coverage, path: str, before: dict[str, Any]) -> Coverage:
     return replace(
         now,
         compared=CoverComparison(
-            path,
-            before["proven"],
-            before["directions"],
-            sorted(unproven - before["unproven"]),
-            sorted(before["unproven"] - unproven),
-            sorted(slow - before["slow"]),
-            sorted(before["slow"] - slow),
+            before.path,
+            before.proven,
+            before.directions,
+            sorted(unproven - before.unproven),
+            sorted(before.unproven - unproven),
+            sorted(slow - before.slow),
+            sorted(before.slow - slow),
         ),
     )

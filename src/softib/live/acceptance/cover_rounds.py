@@ -29,6 +29,7 @@ T = TypeVar("T")
 def cover_round(
     launcher: Launcher,
     pairs: Pairs,
+    *,
     program: str,
     size: int,
     seconds: float,

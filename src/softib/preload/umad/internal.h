@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -61,7 +62,11 @@
     X(int, dup2, (int, int)) \
     X(int, dup3, (int, int, int)) \
     X(int, fcntl, (int, int, ...)) \
-    X(int, fcntl64, (int, int, ...))
+    X(int, fcntl64, (int, int, ...)) \
+    X(int, socket, (int, int, int)) \
+    X(ssize_t, send, (int, const void *, size_t, int)) \
+    X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t)) \
+    X(ssize_t, sendmsg, (int, const struct msghdr *, int))
 
 struct real {
 #define X(type, name, arguments) type(*name) arguments;

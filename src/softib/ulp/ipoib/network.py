@@ -169,7 +169,7 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
             listening.bind(str(place))
             os.chmod(place, 0o600)
             listening.listen(BACKLOG)
-            numbers = (listening.fileno(), made.net, made.user, made.socket, made.six)
+            numbers = (listening.fileno(), made.net, made.user, made.socket, made.six, made.netlink)
             fds = [fd for fd in (*numbers, *made.taps) if fd >= 0]
             arguments = [*map(str, numbers), ",".join(map(str, made.taps)), str(int(connected)), *ports[:limit]]
             subprocess.Popen(
