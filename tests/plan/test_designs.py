@@ -70,7 +70,7 @@ def test_leaves_of_a_tree_have_room_for_its_room_and_no_more(demand):
 def test_adapters_of_a_host_stand_in_one_place(gpus):
     """Whatever the design, 8 GPUs and their adapters are one host of the floor plan."""
     for candidate in candidates(Demand.of_gpus(gpus))[0]:
-        layout = lay_out(candidate.fabric, read_floor({"rows": 20, "racks": 20}))
+        layout = lay_out([candidate.fabric], read_floor({"rows": 20, "racks": 20}))[0]
         spare = 2 if candidate.kind == "rail-optimized" else 0  # UFM's hosts
         hosts = sum(not e.is_switch for e in layout.elevations)
         assert gpus // 8 + spare >= hosts >= gpus // 8 or hosts == candidate.room

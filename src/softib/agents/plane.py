@@ -124,15 +124,15 @@ class AgentPlane:
         k, clients = o.served.tolist()
         picked = slice(None) if k == n else o.row[:k]
         answers = MadBatch(
-            out[:k],
-            a.dlid[:k].copy(),
-            a.slid[:k].copy(),
-            batch.sqp[picked].copy(),
-            batch.dqp[picked].copy(),
-            batch.sl[picked].copy(),
-            batch.pkey_index[picked].copy(),
-            a.tid[:k].copy(),
-            np.zeros(k, np.uint16),
+            mad=out[:k],
+            dlid=a.dlid[:k].copy(),
+            slid=a.slid[:k].copy(),
+            dqp=batch.sqp[picked].copy(),
+            sqp=batch.dqp[picked].copy(),
+            sl=batch.sl[picked].copy(),
+            pkey_index=batch.pkey_index[picked].copy(),
+            tid=a.tid[:k].copy(),
+            status=np.zeros(k, np.uint16),
         )
         if self.tap is not None:
             self.tap(batch, port, answers)

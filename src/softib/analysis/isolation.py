@@ -155,7 +155,18 @@ def _choice(cables: _Cables, one: Finding, cable: int, why: str) -> Choice:
     name = " ↔ ".join(f.port_name(p) for p in ports)
     commands = [] if why else _commands(f, nodes, ports)
     guids = [f"{guid:#018x}" for guid, _ in ends]
-    return Choice(name, one.code, one.message, confidence, not why, why, left, commands, ends, guids)
+    return Choice(
+        cable=name,
+        code=one.code,
+        message=one.message,
+        confidence=confidence,
+        isolate=not why,
+        why=why,
+        cables_left=left,
+        commands=commands,
+        ends=ends,
+        guids=guids,
+    )
 
 
 def _commands(f: Fabric, nodes: list[int], ports: list[int]) -> list[str]:

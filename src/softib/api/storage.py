@@ -380,18 +380,21 @@ class NvmeDisk(Suggests):
         if overwrite:
             fill(self._disk, size)
         m = measure(self._disk, size, seconds, READ_SHARES[mix], overwrite)
+        median_us, p99_us, max_us = (round(us, 1) for us in m.latency_us)
         return NvmeBench(
-            size,
-            self._depth,
-            self._disk.queue_count,
-            mix,  # type: ignore[arg-type]
-            overwrite,
-            round(m.seconds, 3),
-            m.commands,
-            m.reads,
-            round(m.commands / m.seconds, 1),
-            round(m.commands * size / m.seconds, 1),
-            *(round(us, 1) for us in m.latency_us),
+            size=size,
+            depth=self._depth,
+            queues=self._disk.queue_count,
+            mix=mix,  # type: ignore[arg-type]
+            verified=overwrite,
+            seconds=round(m.seconds, 3),
+            commands=m.commands,
+            reads=m.reads,
+            iops=round(m.commands / m.seconds, 1),
+            bytes_per_second=round(m.commands * size / m.seconds, 1),
+            latency_median_us=median_us,
+            latency_99_us=p99_us,
+            latency_max_us=max_us,
         )
 
     def serve_nbd(

@@ -18,7 +18,7 @@ DOCUMENTS: dict[str, str] = {
     "accept-cover": "api.acceptance.coverage:Coverage",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.watch.baseline:Recorded",
-    "calibrate": "api.simulation.calibrating:Calibration",
+    "calibrate": "api.simulation.calibration:Calibration",
     "check": "analysis.model:CheckResult",
     "ci": "api.running.ci:CiRun",
     "compare": "analysis.simulation.networks:NetworkComparison",

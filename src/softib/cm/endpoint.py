@@ -57,19 +57,19 @@ class Path:
         """From PathRecord's bytes."""
         r = codec(PathRecord).unpack(record)
         return cls(
-            r["sgid"],
-            r["dgid"],
-            r["slid"],
-            r["dlid"],
-            r["pkey"],
-            r["sl"],
-            r["mtu"],
-            r["rate"],
-            r["packet_life_time"],
-            r["hop_limit"],
-            r["tclass"],
-            r["flow_label"],
-            record[: PathRecord.size],
+            sgid=r["sgid"],
+            dgid=r["dgid"],
+            slid=r["slid"],
+            dlid=r["dlid"],
+            pkey=r["pkey"],
+            sl=r["sl"],
+            mtu=r["mtu"],
+            rate=r["rate"],
+            life_time=r["packet_life_time"],
+            hop_limit=r["hop_limit"],
+            tclass=r["tclass"],
+            flow_label=r["flow_label"],
+            octets=record[: PathRecord.size],
         )
 
     @classmethod

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from softib.diags.hosts.host_order import HostExchange, exchanged_hosts
+from softib.diags.hosts.host_units import exchanged_in_units
 from softib.diags.structure.pattern import Pattern, learn_pattern
 from softib.diags.structure.recognise import Structure, recognise_view
 from softib.diags.structure.swaps import Suspects, find_suspects
 from softib.diags.view import FabricView
+from softib.iba.node_description import address_of
 
 __all__ = ["Context", "SubnetTables"]
 
@@ -48,7 +53,41 @@ class Context:
     @cached_property
     def pattern(self) -> Pattern:
         """The cabling pattern learned."""
-        return learn_pattern(self.view)
+        return learn_pattern(self.view, self.structure.labels)
+
+    @cached_property
+    def adapters_of(self) -> dict[str, list[int]]:
+        """The adapters (nodes) of each host by the host's name."""
+        out: dict[str, list[int]] = {}
+        for n in np.flatnonzero(self.view.is_host).tolist():
+            out.setdefault(address_of(self.view.names[n]).system, []).append(n)
+        return out
+
+    @cached_property
+    def exchanged_hosts(self) -> dict[tuple[str, str], list[HostExchange]]:
+        """Exchanged adapters by pair of hosts: by the order of names along the ports, for other pairs by the port
+        numbers of rails."""
+        out = self._by_hosts(exchanged_hosts(self.view))
+        return self._by_hosts(exchanged_in_units(self.view)) | out
+
+    def _by_hosts(self, exchanges: Iterable[HostExchange]) -> dict[tuple[str, str], list[HostExchange]]:
+        names, node, peer = self.view.names, self.view.fabric.port_node, self.view.fabric.port_peer
+        out: dict[tuple[str, str], list[HostExchange]] = {}
+        for x in exchanges:
+            first, second = sorted(address_of(names[int(node[peer[p]])]).system for p in (x.a, x.b))
+            if first != second:  # two adapters of one host: the rail checks report that
+                out.setdefault((first, second), []).append(x)
+        return out
+
+    def host_ports(self, host: str) -> list[int]:
+        """Return the cabled ports of the adapters of ``host``."""
+        f = self.view.fabric
+        return [p for n in self.adapters_of[host] for p in f.ports_of(n) if f.port_peer[p] >= 0]
+
+    def exchanged_as_a_whole(self, hosts: tuple[str, str]) -> bool:
+        """Return whether more than half of the cables of two hosts with several are exchanged."""
+        pairs = len(self.exchanged_hosts.get(hosts, ()))
+        return pairs > 1 and 2 * pairs > max(len(self.host_ports(host)) for host in hosts)
 
     @cached_property
     def suspects(self) -> Suspects:

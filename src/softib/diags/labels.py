@@ -9,13 +9,13 @@ plan.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softib.diags.view import FabricView
 
-__all__ = ["Labels", "NodeClass", "make_class", "read_labels"]
+__all__ = ["Labels", "NodeClass", "class_of_places", "make_class", "read_labels"]
 
 _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
@@ -34,7 +34,7 @@ class NodeClass:
 
     ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest
     of each column. ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member
-    by it.
+    by it. ``by_ports``: the numbers are places that the ports give, not numbers in the names.
     """
 
     name: str
@@ -44,6 +44,7 @@ class NodeClass:
     stride: np.ndarray
     codes: np.ndarray
     order: np.ndarray
+    by_ports: bool = False
 
     def find(self, numbers: np.ndarray) -> np.ndarray:
         """Return the member with each row of ``numbers`` (int64[n, k]), -1 if there is none."""
@@ -67,6 +68,11 @@ class Labels:
     classes: list[NodeClass]
     class_of: np.ndarray
     row_of: np.ndarray
+
+    @property
+    def by_ports(self) -> bool:
+        """Whether the numbers of the switches are places that their ports give."""
+        return any(made.by_ports for made in self.classes)
 
 
 def read_labels(view: FabricView) -> Labels:
@@ -111,6 +117,14 @@ def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass 
     if single.sum() < MIN_MEMBERS:
         return None
     return _ordered(template, nodes[single], numbers[single], span)
+
+
+def class_of_places(view: FabricView, nodes: np.ndarray, places: np.ndarray) -> NodeClass:
+    """Return the class of ``nodes`` with ``places`` (int64[nodes, k], each row once) as numbers, named by the form of
+    their names."""
+    forms = {_NUMBER.sub("#", view.names[n]) for n in nodes.tolist()}
+    name = forms.pop() if len(forms) == 1 and not view.names[nodes[0]].startswith("0x") else "switch"
+    return replace(_ordered(name, nodes, places, places.max(axis=0) + 1), by_ports=True)
 
 
 def _strides(span: np.ndarray) -> np.ndarray:

@@ -193,7 +193,19 @@ class _Scan:
         if event_or_none is None:
             if len(self.events) >= EVENTS_MOST:
                 return
-            event = Event(symptom, reader, shown(text, 300), self.name, line, 1, local, remote, when, when, detail)
+            event = Event(
+                symptom=symptom,
+                reader=reader,
+                text=shown(text, 300),
+                file=self.name,
+                line=line,
+                count=1,
+                local=local,
+                remote=remote,
+                first_s=when,
+                last_s=when,
+                detail=detail,
+            )
             self.events[key] = event
             self.stream_of.append((event, stream))
         else:

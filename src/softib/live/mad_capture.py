@@ -103,7 +103,9 @@ class MadCapture:
         n = len(mad)
         if not n or not self._file.is_open:
             return
-        packets = mad_packets(np.ascontiguousarray(mad), slid, dlid, sl, pkey, sqp, dqp, self.packets)
+        packets = mad_packets(
+            np.ascontiguousarray(mad), slid, dlid, sl=sl, pkey=pkey, sqp=sqp, dqp=dqp, first_psn=self.packets
+        )
         self.packets += n
         self._guarded(lambda: self._file.write(packets, self.clock()))
 

@@ -62,17 +62,17 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
         return None
     since = (events["ticks"] - head["ticks"][0]).astype(np.int64)
     return RecordedThread(
-        int(head["pid"]),
-        int(head["tid"]),
-        None if head["rank"] == NO_RANK else int(head["rank"]),
-        int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
-        np.round(events["compute"] * rate).astype(np.int64),
-        events["type"].astype(np.uint8),
-        events["opcode"].astype(np.int64),
-        events["qpn"].astype(np.int64),
-        events["peer"].astype(np.int64),
-        events["octets"].astype(np.int64),
-        round(int(head["away"]) * rate),
+        pid=int(head["pid"]),
+        tid=int(head["tid"]),
+        rank=None if head["rank"] == NO_RANK else int(head["rank"]),
+        ns=int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
+        compute=np.round(events["compute"] * rate).astype(np.int64),
+        type=events["type"].astype(np.uint8),
+        opcode=events["opcode"].astype(np.int64),
+        qpn=events["qpn"].astype(np.int64),
+        peer=events["peer"].astype(np.int64),
+        octets=events["octets"].astype(np.int64),
+        away=round(int(head["away"]) * rate),
     )
 
 

@@ -34,7 +34,8 @@ class Demand:
     """The demand: ``hosts`` with ``adapters`` ports each on the fabric, links of ``generation``.
 
     ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of
-    the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more.
+    the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``prefix``: in front of all
+    names of nodes.
     """
 
     hosts: int
@@ -44,6 +45,7 @@ class Demand:
     radix: int | None = None
     oversubscription: float = 1.0
     name: str = "design"
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         for name, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
@@ -145,6 +147,7 @@ def _possible(demand: Demand, refused: list[tuple[Candidate, str]]) -> Iterator[
 def _attempts(demand: Demand) -> Iterator[Candidate]:
     """Yield every design that could meet the demand, cheapest shape first."""
     common = {"generation": demand.generation, **({"radix": demand.radix} if demand.radix else {})}
+    common |= {"prefix": demand.prefix} if demand.prefix else {}
     radix, ports = demand.switch_ports, demand.ports
     named = {**common, **({"adapters": demand.adapters} if demand.adapters > 1 else {})}
     if ports <= radix:

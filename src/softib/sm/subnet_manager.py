@@ -215,7 +215,7 @@ class SubnetManager:
         rows = change_members(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
         self.sa_manager.repartition(config, old, changed, rows)
         self._between.repartitioned |= guids
-        if self.phase in PHASES:  # this sweep still uses the previous partitions
+        if self.phase in PHASES or self.sa_manager.needs_sweep:  # this sweep still uses the previous partitions
             self.request_sweep()
         return True
 

@@ -53,15 +53,17 @@ def done_of(number: int, text: str, rows: Rows) -> Done:
     heads, resting = rows.get("partition", []), rows.get("quarantine", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
     return Done(
-        number,
-        text,
-        frozenset(guid for _, guid, _, _ in members),
-        frozenset({pkey for pkey, *_ in members} | {pkey for pkey, _, _ in heads}),
-        everyone,
-        frozenset((pkey, guid) for pkey, guid, before, _ in members if before is None),
-        frozenset((pkey, guid) for pkey, guid, _, after in members if after is None),
-        frozenset(pkey for pkey, _, after in resting if after is None and pkey not in {head[0] for head in heads}),
-        frozenset(pkey for pkey, _, after in resting if after is not None),
+        revision=number,
+        text=text,
+        guids=frozenset(guid for _, guid, _, _ in members),
+        pkeys=frozenset({pkey for pkey, *_ in members} | {pkey for pkey, _, _ in heads}),
+        everyone=everyone,
+        joined=frozenset((pkey, guid) for pkey, guid, before, _ in members if before is None),
+        left=frozenset((pkey, guid) for pkey, guid, _, after in members if after is None),
+        released=frozenset(
+            pkey for pkey, _, after in resting if after is None and pkey not in {head[0] for head in heads}
+        ),
+        rested=frozenset(pkey for pkey, _, after in resting if after is not None),
     )
 
 

@@ -146,7 +146,7 @@ def test_ports_that_a_design_adds_are_named(capsys):
         (row,) = (r for r in designs.rows() if r.kind == "rail-optimized")
         assert row.host_ports == hosts * 8 + added and row.note.count("2 UFM hosts with 2 ports each") == bool(added)
     designs.print()
-    assert "counted only: in no fabric.yaml, bill or rack; price unknown" in capsys.readouterr().out
+    assert "price unknown; power: 39 W; plan cables places them" in capsys.readouterr().out
 
 
 def test_unpriced_networks_are_named():

@@ -125,15 +125,15 @@ def _judged(
 
     hosts = len(set(place.ends.host))
     run = lambda log, rows, why: CollectiveRun(
-        command,
-        "" if log is None else log.pattern,
-        "" if log is None else log.program,
-        "" if log is None else log.unit,
-        hosts,
-        ranks_per_host,
-        round(seconds, 1),
-        rows,
-        why,
+        command=command,
+        collective="" if log is None else log.pattern,
+        program="" if log is None else log.program,
+        unit="" if log is None else log.unit,
+        hosts=hosts,
+        ranks_per_host=ranks_per_host,
+        seconds=round(seconds, 1),
+        rows=rows,
+        why=why,
     )
     if failed:
         return run(None, [], failed)

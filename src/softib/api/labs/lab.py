@@ -231,15 +231,15 @@ def fabric_of(text: str) -> Fabric:
 def _lab(one: Exercise) -> Lab:
     files = [*one.fabrics, *one.texts]
     return Lab(
-        one.number,
-        one.title,
-        one.story.strip(),
-        list(one.commands),
-        one.question.strip(),
-        files,
-        one.read,
-        list(one.programs),
-        one,
+        number=one.number,
+        title=one.title,
+        story=one.story.strip(),
+        commands=list(one.commands),
+        question=one.question.strip(),
+        files=files,
+        read=one.read,
+        programs=list(one.programs),
+        exercise=one,
     )
 
 

@@ -312,16 +312,16 @@ class _Run:
         ]
         code, problem = self._verdict(commands, moved.verbs)
         return CiRun(
-            code == 0,
-            code,
-            problem,
-            commands,
-            self.faults,
-            moved.verbs,
-            moved.ip,
-            round(ready, 3),
-            round(max(self.ended.values()), 3),
-            None,
+            ok=code == 0,
+            exit_code=code,
+            problem=problem,
+            commands=commands,
+            faults=self.faults,
+            verbs_bytes=moved.verbs,
+            ip_bytes=moved.ip,
+            ready_s=round(ready, 3),
+            seconds=round(max(self.ended.values()), 3),
+            artifacts=None,
         )
 
     def _verdict(self, commands: list[CiCommand], verbs: int) -> tuple[int, str]:

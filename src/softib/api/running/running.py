@@ -106,8 +106,12 @@ class RunningFabric(Suggests):
 
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
         """Return the path of the tree that programs on ``node`` see as ``/sys``, for their options
-        like ``--path.sysfs``."""
-        return f"{attachment_of(self._instance, node, port).view}/sys"
+        like ``--path.sysfs``. Its files hold the values of this moment."""
+        from softib.live.control import ask
+
+        view = attachment_of(self._instance, node, port).view
+        ask(self._instance, "refresh", view=view.name)
+        return f"{view}/sys"
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> FaultReply:
         """Inject or clear a fault: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,

@@ -82,16 +82,16 @@ def dataset_of(log: BenchmarkLog, job: Job, hosts: Hosts, nodes: int, error: flo
 
     version = log.version or str(getattr(job, "nccl", "")) if log.library == "nccl" else ""
     return Dataset(
-        os.path.basename(log.path),
-        log.library,
-        log.what,
-        hosts.profile.name,
-        (nodes, nodes),
-        log.sizes,
-        error,
-        log.gpu or _gpu(job, hosts),
-        version,
-        half,
+        name=os.path.basename(log.path),
+        library=log.library,
+        what=log.what,
+        generation=hosts.profile.name,
+        nodes=(nodes, nodes),
+        size=log.sizes,
+        error=error,
+        gpu=log.gpu or _gpu(job, hosts),
+        version=version,
+        half=half,
     )
 
 

@@ -63,16 +63,16 @@ class Comparison(Suggests):
     def _figures(self) -> NetworkComparison:
         base, networks = self.base, self._networks
         return NetworkComparison(
-            base.fabric.source,
-            base.fabric.name,
-            base.workload,
-            base.layer,
-            base.engine,
-            base._plain.settings.seed,
-            self._first,
-            networks,
-            _half_price(networks),
-            self.notes,
+            source=base.fabric.source,
+            fabric=base.fabric.name,
+            workload=base.workload,
+            layer=base.layer,
+            engine=base.engine,
+            seed=base._plain.settings.seed,
+            as_it_is=self._first,
+            networks=networks,
+            half_price=_half_price(networks),
+            notes=self.notes,
         )
 
     @property

@@ -132,18 +132,18 @@ def replay(
     run = replay_program(plane, schedule, hosts.end[host], cost)
     s = run.schedule
     return Replay(
-        fabric,
-        s.name,
-        "loggops",
-        tables.part.tables,
-        run.outcome.end_ps / 1e6,
-        time.perf_counter() - began,
-        s.ranks,
-        len(s),
-        int((s.kind == Kind.SEND).sum()),
-        s.octets,
-        float(s.compute_ps.sum()) / s.ranks / 1e6,
-        (run.rank_ends_ps() / 1e6).tolist(),
+        fabric=fabric,
+        program=s.name,
+        layer="loggops",
+        engine=tables.part.tables,
+        simulated_us=run.outcome.end_ps / 1e6,
+        wall_s=time.perf_counter() - began,
+        ranks=s.ranks,
+        operations=len(s),
+        messages=int((s.kind == Kind.SEND).sum()),
+        bytes=s.octets,
+        computed_us=float(s.compute_ps.sum()) / s.ranks / 1e6,
+        rank_ends_us=(run.rank_ends_ps() / 1e6).tolist(),
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softib.analysis.calibration.predicting import Simulated
     from softib.analysis.routing import Routed
     from softib.analysis.simulation.causes import BusyPort
+    from softib.analysis.simulation.failures import FailureFigures
     from softib.analysis.simulation.result import RunResult
     from softib.analysis.simulation.run import Recording
     from softib.api.simulation.against import Against
@@ -150,12 +151,12 @@ class Run:
         return {} if self.result is None else {k: v / 1e6 for k, v in self.result.percentiles_ps().items()}
 
     @cached_property
-    def failures(self) -> dict[str, Any]:
-        """Faults, their cost, and the manager's reaction; empty without faults."""
-        from softib.analysis.simulation.failures import figures
+    def failures(self) -> FailureFigures | None:
+        """Faults, their cost, and the manager's reaction; None without faults."""
+        from softib.analysis.simulation.failures import failure_figures
 
         run = self.result
-        return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
+        return None if run is None or run.failures is None else failure_figures(run.failures, run.fabric)
 
     @cached_property
     def other_engines(self) -> dict[str, float]:

@@ -196,24 +196,27 @@ class Compiling:
             click.echo(f"softib: {text}", err=True)
 
 
+_next_s = time.monotonic() + SLOW_S
+
+
 def show_line(text: str) -> None:
-    """Rewrite the same line on a terminal; no output elsewhere."""
+    """Rewrite the same line on a terminal; elsewhere print a line every ten seconds, the first one ten
+    seconds after the program began."""
+    global _next_s
     if sys.stderr.isatty():
         click.echo(f"\r\033[Ksoftib: {shown(text)}", nl=False, err=True)
+    elif text and time.monotonic() >= _next_s:
+        _next_s = time.monotonic() + SLOW_S
+        click.echo(f"softib: {shown(text)}", err=True)
 
 
 _shown_s = 0.0
 
 
 def show_progress(text: str) -> None:
-    """The ``progress`` for :func:`softib.source.load`: one changing line on a terminal, a line every
-    ten seconds elsewhere."""
+    """The ``progress`` for :func:`softib.source.load`: :func:`show_line` of calls that come too often for
+    a terminal."""
     global _shown_s
-    now, live = time.monotonic(), sys.stderr.isatty()
-    if now < _shown_s:
-        return
-    first, _shown_s = _shown_s == 0.0, now + (SHOW_S if live else SLOW_S)
-    if live:
+    if time.monotonic() >= _shown_s:
+        _shown_s = time.monotonic() + SHOW_S
         show_line(text)
-    elif not first:
-        click.echo(f"softib: {shown(text)}", err=True)

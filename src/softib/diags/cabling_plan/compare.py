@@ -27,7 +27,12 @@ import numpy as np
 
 from softib.diags.cabling_plan.plan_on_fabric import STATUSES, PlanComparison, PlannedCable, PlanOnFabric
 from softib.diags.cabling_plan.planned_cables import right_cables, swapped_cables, wrong_cables
-from softib.diags.cabling_plan.unclear_rows import absent_nodes, conflicting_rows, unmatched_rows
+from softib.diags.cabling_plan.unclear_rows import (
+    absent_nodes,
+    conflicting_rows,
+    rows_of_another_fabric,
+    unmatched_rows,
+)
 from softib.diags.finding import Severity, code, few, finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import is_unnamed
@@ -173,6 +178,8 @@ def _judge(on: PlanOnFabric) -> None:
     wrong_cables(on, [row for row in wrong if row not in swapped])
     conflicting_rows(on, np.flatnonzero(against & rows.first).tolist(), right)
     unknown = np.flatnonzero(~whole & rows.first & ~against).tolist()
+    elsewhere = rows_of_another_fabric(on, unknown)
+    unknown = [row for row in unknown if row not in elsewhere]
     absent = absent_nodes(on, unknown)
     unmatched_rows(on, [row for row in unknown if row not in absent])
     unplanned_cables(on)

@@ -38,6 +38,8 @@ CLEAR = 0.9
 """Share of all hosts of similar leaves that must follow before anything is reported."""
 MAX_ORDERS = 24
 """Maximum number of orders of one class of names; with more there is no order."""
+EXCHANGED = 2
+"""Port numbers out of the row that may be two exchanged hosts, in a row of however few and on all of its leaves."""
 ROUNDS = 3
 SHIFTS = (1, -1, 2, -2)
 """Maximum number of ports by which the hosts of a leaf may be rotated."""
@@ -64,6 +66,8 @@ class HostExchange:
     b: int
     follow: int
     of: int
+    by_rails: bool = False
+    """The evidence is not the order of names, but the port numbers that the hosts have on other leaves."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,8 @@ def _rules(class_: _Class) -> Iterator[Rule]:
         right = [sum(_is_at(offsets, p, code, b) for p, code in by_leaf[leaf].items()) for leaf, b in bases.items()]
         follow, odd = sum(right), sum(n < len(by_leaf[leaf]) for n, leaf in zip(right, bases, strict=True))
         enough = min(len(by_leaf[leaf]) for leaf in bases) >= MIN_PORTS or follow >= MIN_FOLLOWERS
-        if enough and (follow >= CLEAR * of or odd <= 1):
+        ports = {p for leaf, b in bases.items() for p, code in by_leaf[leaf].items() if not _is_at(offsets, p, code, b)}
+        if enough and (follow >= CLEAR * of or odd <= 1 or len(ports) <= EXCHANGED):
             yield offsets, bases, follow, of
 
 
@@ -241,7 +246,8 @@ def _bases_of(row: dict[int, int], offsets: dict[int, int]) -> tuple[int | None,
 
 
 def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:
-    """Return the offset of each port on which most leaves agree."""
+    """Return the offset of each port on which most leaves agree. Where two hosts are exchanged on all of their leaves
+    (every rail), all agree on the exchange; then the row of the other ports counts."""
     votes: dict[int, Counter[int]] = {}
     for leaf, base in bases.items():
         for portnum, code in by_leaf[leaf].items():
@@ -250,10 +256,19 @@ def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[in
     clear = {p: offset for p, (offset, n) in best.items() if n >= 2 and 2 * n > votes[p].total()}
     steps = Counter((clear[p + 1] - offset) % (1 << 64) for p, offset in clear.items() if p + 1 in clear)
     step, times = steps.most_common(1)[0] if steps else (0, 0)
-    for p in votes.keys() - clear.keys() if times >= MIN_PORTS else ():
-        # If half of the leaves hold an exchanged host there (a host with an adapter on each), use
-        # the step between ports.
-        wanted = {(clear[p + d] - d * step) % (1 << 64) for d in (-1, 1) if p + d in clear}
+    if times < MIN_PORTS:
+        return clear
+    starts = Counter((offset - p * step) % (1 << 64) for p, offset in clear.items())
+    base, agree = starts.most_common(1)[0]
+    row = {p: (base + p * step) % (1 << 64) for p in votes}
+    if agree >= CLEAR * len(clear) or len(clear) - agree <= EXCHANGED:
+        at = {offset: p for p, offset in clear.items()}
+        swapped = [p for p, offset in clear.items() if offset != row[p] and at.get(row[p]) is not None]
+        clear |= {p: row[p] for p in swapped if clear[at[row[p]]] == row[p] and row.get(at[row[p]]) == clear[p]}
+    for p in votes.keys() - clear.keys():
+        # If half of the leaves hold an exchanged host there (a host with an adapter on each), use the step between
+        # ports.
+        wanted = {(clear[p + d] - d * step) % (1 << 64) for d in (-1, 1) if p + d in clear} or {row[p]}
         if len(wanted) == 1 and votes[p][offset := wanted.pop()] >= 2:
             clear[p] = offset
     return clear

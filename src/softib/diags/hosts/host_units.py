@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.components import components
+from softib.diags.hosts.host_order import HostExchange
 from softib.diags.rules import mode
 from softib.diags.structure.rails import system_of
 from softib.diags.view import FabricView
 
-__all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
+__all__ = ["TurnedRail", "Vacancy", "exchanged_in_units", "turned_rails", "vacancies"]
 
 ALIKE = 0.9
 """Share of the port numbers of a unit that must hold one host each on all of its leaves; share of
@@ -123,6 +124,29 @@ def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
             if by:
                 ports = tuple((grid.rows[column] + grid.used).tolist())
                 yield TurnedRail(int(grid.leaves[column]), ports, by, len(grid.leaves) - 1)
+
+
+def exchanged_in_units(view: FabricView) -> Iterator[HostExchange]:
+    """Yield hosts that are exchanged on fewer than half of the leaves of their unit: on the others, each has the
+    port number that it lacks there."""
+    for grid in _grids(view)[1]:
+        if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
+            continue
+        counts = [mode(grid.at[n][grid.there[n]]) for n in grid.used.tolist()]
+        usual, agree = np.array(counts).T
+        right = grid.at[grid.used] == usual[:, None]
+        there = int(grid.there[grid.used].sum())
+        if len(np.unique(usual)) < len(usual) or (2 * agree <= grid.there[grid.used].sum(axis=1)).any():
+            continue
+        number_of = dict(zip(usual.tolist(), grid.used.tolist(), strict=True))
+        follow = int((right & grid.there[grid.used]).sum())
+        if follow < ALIKE * there:
+            continue
+        for row, column in np.argwhere(~right & grid.there[grid.used]).tolist():
+            number, other = int(grid.used[row]), number_of.get(int(grid.at[grid.used[row], column]), -1)
+            if number < other and grid.at[other, column] == usual[row]:
+                base = int(grid.rows[column])
+                yield HostExchange(base + number, base + other, follow, there, by_rails=True)
 
 
 def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:

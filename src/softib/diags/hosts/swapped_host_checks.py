@@ -3,14 +3,11 @@ the checks of cables."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-
-import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import Finding, Severity, code, finding
-from softib.diags.hosts.host_order import HostExchange, exchanged_hosts, turned_leaves
+from softib.diags.hosts.host_order import HostExchange, turned_leaves
 from softib.diags.hosts.host_units import turned_rails
 from softib.diags.hosts.leaf_order import exchanged_leaves, shifted_leaves
 from softib.diags.structure.rails import OddAdapter, odd_adapters
@@ -49,19 +46,24 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
     is one finding."""
     view, done = c.view, c.seen.setdefault("cables", set())
     f, node = view.fabric, view.fabric.port_node
-    exchanges = exchanged_hosts(view)
-    adapters = Counter(address_of(view.names[n]).system for n in np.flatnonzero(view.is_host).tolist())
-    groups: dict[tuple[str, str], list[HostExchange]] = {}
-    for x in exchanges:
-        ends = {x.a, x.b, int(f.port_peer[x.a]), int(f.port_peer[x.b])}
-        hosts = sorted(address_of(view.names[int(node[f.port_peer[p]])]).system for p in (x.a, x.b))
-        if not ends & done and hosts[0] != hosts[1]:  # two adapters of one host: the rail checks report that
-            groups.setdefault((hosts[0], hosts[1]), []).append(x)
-            done |= ends
-    for (first, second), pairs in groups.items():
+    for hosts, exchanges in c.exchanged_hosts.items():
+        pairs = [x for x in exchanges if not done & _ends(c, x)]
+        done.update(*(_ends(c, x) for x in pairs))
+        ports = [c.host_ports(host) for host in hosts]
+        cables = max(map(len, ports))
         inside = all(node[x.a] == node[x.b] for x in pairs)
-        whole = len(pairs) >= max(adapters[first], adapters[second]) and (inside or len(pairs) > 1)
-        yield from [_swapped_hosts(c, pairs)] if whole or inside else (_swapped_by_order(c, x) for x in pairs)
+        whole = c.exchanged_as_a_whole(hosts) or (inside and len(pairs) >= cables)
+        if whole:  # the rest of their cables is right then, although the rule of the others is broken
+            done.update(q for of_host in ports for p in of_host for q in (p, int(f.port_peer[p])))
+        if pairs:
+            yield from (
+                [_swapped_hosts(c, pairs, cables)] if whole or inside else (_swapped_by_order(c, x) for x in pairs)
+            )
+
+
+def _ends(c: Context, x: HostExchange) -> set[int]:
+    peer = c.view.fabric.port_peer
+    return {x.a, x.b, int(peer[x.a]), int(peer[x.b])}
 
 
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
@@ -143,14 +145,13 @@ def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
         SWAPPED_CABLES,
         where,
         f"{view.link_name(*ports[:2])} and {view.link_name(*ports[2:])} are swapped, or their names are: "
-        f"by the order of names along the ports, which {x.follow} of {x.of} such adapters follow, each belongs in the "
-        "other's place",
+        f"by {_evidence(x)}, each belongs in the other's place",
         {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]], "follow": x.follow, "of": x.of},
         severity=Severity.WARNING,
     )
 
 
-def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
+def _swapped_hosts(c: Context, pairs: list[HostExchange], cables: int) -> Finding:
     view, peer = c.view, c.view.fabric.port_peer
     where = [view.location(p) for x in pairs for p in (int(peer[x.a]), x.a, int(peer[x.b]), x.b)]
     one, other = sorted(
@@ -160,12 +161,24 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     return finding(
         SWAPPED_HOSTS,
         where,
-        f"{one} and {other} are exchanged, "
-        f"{'all ' + counted(len(pairs), 'cable') if len(pairs) > 1 else 'one cable each'}: by the order of "
-        f"names along "
-        f"the ports, which {x.follow} of {x.of} such adapters follow",
+        f"{one} and {other} are exchanged, {_how_many(len(pairs), cables)}: by {_evidence(x)}",
         {"cables": len(pairs), "follow": x.follow, "of": x.of},
     )
+
+
+def _evidence(x: HostExchange) -> str:
+    what = (
+        "the port numbers of each host on the leaves of its rails"
+        if x.by_rails
+        else "the order of names along the ports"
+    )
+    return f"{what}, which {x.follow} of {x.of} such adapters follow"
+
+
+def _how_many(pairs: int, cables: int) -> str:
+    if cables == 1:
+        return "one cable each"
+    return f"all {counted(pairs, 'cable')}" if pairs >= cables else f"{pairs} of {counted(cables, 'cable')}"
 
 
 def rail_mismatches(c: Context) -> Iterator[Finding]:

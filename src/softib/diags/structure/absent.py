@@ -37,6 +37,8 @@ SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
 """
 MIN_SWITCH_PORTS = 2
 """Free ports at the place of a switch: one alone may be any cable."""
+MOST_FREE, FREE_SHARE = 2, 0.05
+"""Free places of a grid, or share of its places, that may be absent switches."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -64,6 +66,9 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
     found: dict[str, Absent] = {}
     for made in [*labels.classes, *_host_classes(view)]:
         if len(made.nodes) < SHORT_ROW or view.is_sharp[made.nodes[0]]:
+            continue
+        if made.by_ports:
+            found |= {f"place {i}": absent for i, absent in enumerate(_free_places(view, made))}
             continue
         rows: dict[int, RowLinks] = {}
         for gap in _gaps(made):
@@ -105,6 +110,26 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                 found[name] = absent
                 absent.neighbours.add(gap.before)
     return [a for a in found.values() if len(a.ports) >= max(1, ALL_FREE * a.port_count, MIN_SWITCH_PORTS * a.in_grid)]
+
+
+def _free_places(view: FabricView, made: NodeClass) -> Iterator[Absent]:
+    """Yield the switches that belong at the free places of a grid, if these are few."""
+    taken = np.zeros(tuple(made.span.tolist()), bool)
+    taken[tuple(made.numbers.T)] = True
+    free = np.argwhere(~taken)
+    if len(free) > max(MOST_FREE, FREE_SHARE * taken.size):
+        return
+    rows = [RowLinks(view, made, k) for k in range(len(made.span))] if len(free) else []
+    for place in free:
+        in_line = (np.delete(made.numbers != place, k, axis=1) for k in range(len(rows)))
+        beside = [np.flatnonzero(~apart.any(axis=1)) for apart in in_line]
+        neighbours = [int(made.nodes[members[0]]) for members in beside if len(members)]
+        if neighbours:
+            absent = Absent("", neighbours[0], neighbours[-1])
+            for k, members in enumerate(beside):
+                if len(members):
+                    _add(absent, view, rows[k].expected_ports(int(made.nodes[members[0]]), int(place[k])))
+            yield absent
 
 
 def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bool:

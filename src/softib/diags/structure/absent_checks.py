@@ -125,9 +125,9 @@ def _switch(c: Context, a: Absent) -> Finding:
     return finding(
         ABSENT_SWITCH,
         map(c.view.location, a.ports),
-        f"{a.name} is absent: {_between(c, a)}, {free}",
+        f"{a.name or 'a switch'} is absent: {_between(c, a)}, {free}",
         {
-            "name": a.name,
+            "name": a.name or None,
             "before": c.view.display_names[a.before],
             "after": c.view.display_names[a.after],
             "free": len(a.ports),

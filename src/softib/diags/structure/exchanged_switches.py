@@ -52,7 +52,9 @@ class Exchange:
 
 def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
     """Return the exchanges that nearly all witnesses agree on, ports of switches and ports of
-    hosts. Near-linear in cables."""
+    hosts; none where the ports, not the names, give the switches' places. Near-linear in cables."""
+    if pattern.labels.by_ports:
+        return []
     loose = _cycles(_goals(view, pattern, SUSPECT))
     if not loose:
         return []

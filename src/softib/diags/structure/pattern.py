@@ -46,9 +46,9 @@ class Pattern:
     ports_predicted: int
 
 
-def learn_pattern(view: FabricView) -> Pattern:
-    """Learn the pattern of all classes. Near-linear in ports."""
-    labels = read_labels(view)
+def learn_pattern(view: FabricView, labels: Labels | None = None) -> Pattern:
+    """Learn the pattern of all classes (``labels``, by default those of the names). Near-linear in ports."""
+    labels = labels or read_labels(view)
     fabric = view.fabric
     peer = np.where(fabric.port_peer >= 0, fabric.port_node[np.maximum(fabric.port_peer, 0)], -1)
     expected = np.full(fabric.sizes.ports, NO_OPINION, np.int32)
@@ -80,6 +80,8 @@ def _pools(
         )
         cabled = np.flatnonzero(neighbour >= 0)
         usual, count = mode(labels.class_of[neighbour[cabled]])
+        if labels.by_ports and (made.by_ports != (usual >= 0 and labels.classes[usual].by_ports)):
+            continue  # places of switches are relative: numbers of hosts do not follow them
         if (
             not len(cabled)
             or count < MIN_SHARE * len(cabled)

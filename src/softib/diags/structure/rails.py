@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.diags.rules import mode
 from softib.diags.view import FabricView
+from softib.natural_order import natural_key
 
 __all__ = ["OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
 
@@ -67,9 +68,17 @@ def system_of(view: FabricView) -> np.ndarray:
     return out
 
 
-def _last_number(name: str) -> int:
-    numbers = re.findall(r"\d+", name)
-    return min(int(numbers[-1]), 1 << 40) if numbers else 0
+def _adapter_order(view: FabricView, nodes: list[int]) -> np.ndarray:
+    """Return the rank of each of ``nodes`` by the name of its adapter (``mlx5_2``, ``ibp220s0``), or by the last number
+    of a name without one."""
+    words = []
+    for node in nodes:
+        both = view.adapters.get(node)
+        numbers = re.findall(r"\d+", view.names[node])
+        words.append(both[1] if both else numbers[-1] if numbers else "")
+    kinds = sorted(set(words), key=natural_key)
+    place = {word: i for i, word in enumerate(kinds)}
+    return np.array([place[word] for word in words], np.int64)
 
 
 def find_rails(view: FabricView) -> Rails:
@@ -81,9 +90,8 @@ def find_rails(view: FabricView) -> Rails:
     if not len(host_port):
         return none
     system = system_of(view)[f.port_node[host_port]]
-    hca = np.array([_last_number(view.names[n]) for n in f.port_node[host_port].tolist()])
-    hca = hca * 256 + f.port_num[host_port]
-    order = np.lexsort((hca, system))
+    hca = _adapter_order(view, f.port_node[host_port].tolist()) * 256 + f.port_num[host_port]
+    order = np.lexsort((f.node_guid[f.port_node[host_port]], hca, system))
     system, hca, node, leaf = system[order], hca[order], f.port_node[host_port][order], f.port_node[switch_port][order]
     first = np.flatnonzero(np.concatenate([[True], system[1:] != system[:-1]]))
     size = np.diff(np.concatenate([first, [len(system)]]))

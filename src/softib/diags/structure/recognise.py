@@ -17,6 +17,7 @@ import numpy as np
 from softib.diags.capacity.bisection import Bisection, NarrowestPart, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.structure import grids
+from softib.diags.structure.placement import grid_places, group_places
 from softib.diags.structure.rails import Rails, find_rails
 from softib.diags.structure.ranks import TREES, count_tiers, ranks, tier_text
 from softib.diags.view import FabricView, gbps_text
@@ -60,6 +61,7 @@ class Structure:
     oversubscription: np.ndarray
     bisection: Bisection
     shape: grids.Shape
+    labels: Labels
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -79,7 +81,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     rank, distance = ranks(view, labels)
     links = view.between_switches
     sideways = links[rank[view.node_a[links]] == rank[view.node_b[links]]]
-    shape = _shape(view, labels, rank, sideways)
+    shape, labels = _shape(view, labels, rank, sideways)
     rails = find_rails(view) if shape.kind == "fat-tree" else Rails.none(len(view.names))
     kind = "rail-optimized" if rails.count >= 2 else shape.kind
     leaf = np.flatnonzero(rank == 1) if shape.kind not in ("no-switches", "unlinked") else np.zeros(0, np.int64)
@@ -104,11 +106,13 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
         oversubscription=ratio,
         bisection=bisect(view, distance, shape),
         shape=shape,
+        labels=labels,
         notes=shape.notes,
     )
 
 
-def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> grids.Shape:
+def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> tuple[grids.Shape, Labels]:
+    """Return the shape, and the labels that have its coordinates or groups."""
     links = view.between_switches
     linked = np.unique(np.concatenate([view.node_a[links], view.node_b[links]]))
     none = grids.Shape.of("irregular", len(view.names))
@@ -116,18 +120,24 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
         used = np.unique(view.fabric.port_node[view.to_hosts[2]])
         lone = "unlinked" if view.is_switch.any() else "no-switches"
         none.kind = "single-switch" if len(used) == 1 else lone if not len(used) else "irregular"
-        return none
+        return none, labels
     if rank.max() >= 2 and len(sideways) <= max(SIDEWAYS * len(links), FEW_SIDEWAYS * (len(links) >= SMALL)):
         none.kind = "fat-tree"
         if len(sideways):
             none.notes.append(f"{len(sideways)} of {counted(len(links), 'link')} between switches stay within one tier")
-        return none
-    return (
+        return none, labels
+    named = (
         grids.dragonfly_plus(view, rank, sideways)
         or grids.grid(view, labels, linked)
         or grids.dragonfly(view, labels, linked)
-        or none
     )
+    if named:
+        return named, labels
+    for places, recognised in ((grid_places, grids.grid), (group_places, grids.dragonfly)):
+        for placed in places(view, labels, linked):
+            if shape := recognised(view, placed, linked):
+                return shape, placed
+    return none, labels
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -223,26 +233,26 @@ def summary(fabric: Fabric, structure: Structure) -> StructureSummary:
     leaf = structure.leaf
     rates = (leaf, structure.down_gbps[leaf], structure.up_gbps[leaf], ratio)
     return StructureSummary(
-        structure.kind,
-        structure.levels,
-        tiers,
-        untiered,
-        structure.rails or None,
-        structure.units or None,
-        list(structure.dims) or None,
-        structure.groups or None,
-        len(structure.leaf),
-        tiers.get(2, 0),
-        [
+        kind=structure.kind,
+        levels=structure.levels,
+        tiers=tiers,
+        untiered_switches=untiered,
+        rails=structure.rails or None,
+        units=structure.units or None,
+        dims=list(structure.dims) or None,
+        groups=structure.groups or None,
+        leaves=len(structure.leaf),
+        spines=tiers.get(2, 0),
+        oversubscription=[
             LeafRatio(names[node], round(down, 3), round(up, 3), round(r, 3) if np.isfinite(r) else None)
             for node, down, up, r in zip(*(column.tolist() for column in rates), strict=True)
         ],
-        round(float(finite.max()), 3) if len(finite) else None,
-        cut.gbps,
-        cut.percent,
-        cut.full_gbps,
-        cut.how,
-        cut.exact,
-        cut.part,
-        list(structure.notes),
+        oversubscription_worst=round(float(finite.max()), 3) if len(finite) else None,
+        bisection_gbps=cut.gbps,
+        bisection_percent=cut.percent,
+        bisection_full_gbps=cut.full_gbps,
+        bisection_how=cut.how,
+        bisection_exact=cut.exact,
+        narrowest_part=cut.part,
+        notes=list(structure.notes),
     )

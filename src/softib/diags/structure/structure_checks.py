@@ -16,6 +16,7 @@ from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import tier_name
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
+from softib.iba.node_description import address_of
 from softib.plural import counted
 
 SWAPPED_CABLES = code(
@@ -75,6 +76,8 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
     systems = system_of(view) if suspects.swapped else np.zeros(0)
     done = c.seen.setdefault("cables", set())
     for first, second in suspects.swapped:
+        if _of_exchanged_hosts(c, first, second):
+            continue
         done.update((first.a, first.b, second.a, second.b))
         yield _swap(c, first, second, systems)
     for m in suspects.misplaced:
@@ -86,6 +89,15 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
             f"{a} ↔ {b}: the pattern joins {stays} to {right}",
             {"expected": [str(stays), str(right)]},
         )
+
+
+def _of_exchanged_hosts(c: Context, first: Misplaced, second: Misplaced) -> bool:
+    """Return whether the two cables belong to hosts that are exchanged as a whole by the order of names along the
+    ports: another check reports these once, and the rest of their cables is right."""
+    view = c.view
+    hosts = [n for m in (first, second) for p in (m.a, m.b) if view.is_host[n := int(view.fabric.port_node[p])]]
+    names = sorted(address_of(view.names[n]).system for n in hosts)
+    return len(names) == 2 and c.exchanged_as_a_whole((names[0], names[1]))
 
 
 def unjudged_cables(c: Context) -> Iterator[Finding]:

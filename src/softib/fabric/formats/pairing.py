@@ -205,15 +205,15 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
             SELF_LOOP,
         )
     return Cables(
-        first // _STEP,
-        first % _STEP,
-        np.where(answered, second // _STEP, -1),
-        np.where(answered, second % _STEP, 0),
-        listed,
-        dangling,
-        nports,
-        usable,
-        np.where(reachable, peer_node, -1),
+        node_a=first // _STEP,
+        portnum_a=first % _STEP,
+        node_b=np.where(answered, second // _STEP, -1),
+        portnum_b=np.where(answered, second % _STEP, 0),
+        listed=listed,
+        dangling=dangling,
+        nports=nports,
+        usable=usable,
+        peer_node=np.where(reachable, peer_node, -1),
     )
 
 

@@ -122,9 +122,10 @@ class UmadManager:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self.reload())
         try:
             while not self.stopping:
-                self.step()
+                wait_s = self.advance()
                 if until(self):
                     return
+                self._wait(wait_s)
         finally:
             self.close()
             for s, handler in before.items():
@@ -136,7 +137,10 @@ class UmadManager:
 
     def step(self) -> None:
         """Step the manager, send its MADs, and receive; wait if it has no work."""
-        wait_s = self.advance()
+        self._wait(self.advance())
+
+    def _wait(self, wait_s: float | None) -> None:
+        """Wait for MADs as long as :meth:`advance` permits, and take them."""
         if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
             self.take()
 

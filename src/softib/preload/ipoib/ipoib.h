@@ -155,6 +155,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* interface.c: the queue pair */
 int interface_open(struct interface *i);
 int interface_start(struct interface *i);
+int interface_renew(struct interface *i);
 int interface_events(struct interface *i);
 
 /* partitions.c */

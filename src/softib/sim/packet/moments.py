@@ -87,18 +87,18 @@ def moment(state: Any, at: int, phases: bool) -> Moment:
     posted, moving = _events(state)
     timers = state.timer[: int(reg.timer_n)]
     return Moment(
-        at,
-        (int(reg.left), int(reg.last)),
-        (int(reg.in_network), int(state.resent.sum())),
-        (int(reg.events), int(reg.hops), int(reg.sent)),
-        tables,
-        posted,
-        moving,
-        _queued(state),
-        _credits(state),
-        np.sort(timers),
-        state.message.copy() if phases else None,
-        began_by_qp(state) if phases else np.zeros(len(state.qp), np.int64),
+        at=at,
+        ended=(int(reg.left), int(reg.last)),
+        packets=(int(reg.in_network), int(state.resent.sum())),
+        counts=(int(reg.events), int(reg.hops), int(reg.sent)),
+        tables=tables,
+        posted=posted,
+        events=moving,
+        queued=_queued(state),
+        credits=_credits(state),
+        timers=np.sort(timers),
+        message=state.message.copy() if phases else None,
+        begun=began_by_qp(state) if phases else np.zeros(len(state.qp), np.int64),
     )
 
 

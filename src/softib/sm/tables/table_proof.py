@@ -79,7 +79,8 @@ def prove_tables(
 ) -> TableProof:
     """Judge the tables that a sweep gave to the switches of ``db``; tables of more than ``most``
     entries are not proved (None: all are)."""
-    reasons = tuple(n for n in routing.notes if n.startswith(tuple(f"{e}: " for e in chain(config.engine))))
+    engines = tuple(f"{engine}: " for engine in chain(config.engine))
+    reasons = tuple(db.with_names(note) for note in routing.notes if note.startswith(engines))
     if most is not None and routing.lft.size > most:
         return TableProof(config.engine, routing.engine, reasons)
     from softib.routing.proof.verify import verify

@@ -15,9 +15,10 @@ from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, NotThere, Options
+from softib.tenants.findings import Finding
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
-from softib.tenants.service import RELEASE, Finding, Resting, TenantService
+from softib.tenants.service import RELEASE, Resting, TenantService
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision
 from softib.web.ufm.partitions import RequestId, account_of, make, operator_of
@@ -286,7 +287,9 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         if body.format == "ufm":
             partitions, notes = from_ufm(body.content)
         elif isinstance(body.content, str):
-            partitions, notes = from_conf(body.content, "partitions.conf", service.taken_keys())
+            partitions, notes = from_conf(
+                body.content, "partitions.conf", service.taken_keys(), list(service.state.partitions.values())
+            )
         else:
             raise InputError("content: must be the text of partitions.conf")
         change: Change = lambda draft: _entered(draft, partitions, service)

@@ -101,7 +101,17 @@ class Exchange:
                 gathers = collective == Collective.ALL_GATHER
                 rank_us = self.lists.gather_rank_us if gathers else 0.0
                 each_us = (self.lists.gather_us if gathers else self.lists.sum_us)(octets)
-            groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices, rank_us, each_us)
+            groups.add(
+                self.rows,
+                collective,
+                octets,
+                self.at,
+                needs,
+                self.ended[stream],
+                times=matrices,
+                rank_us=rank_us,
+                each_us=each_us,
+            )
 
 
 def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:

@@ -64,15 +64,15 @@ def model_of(job: TrainingStep) -> Transformer | Network:
     if job.parameters is None and job.operations is None:
         heads = job.heads or max(1, job.hidden // HEAD)
         return Transformer(
-            job.layers,
-            job.hidden,
-            job.sequence,
-            job.vocabulary,
-            job.experts,
-            job.top_k,
-            job.recompute,
-            heads,
-            job.flash_attention,
+            layers=job.layers,
+            hidden=job.hidden,
+            sequence=job.sequence,
+            vocabulary=job.vocabulary,
+            experts=job.experts,
+            top_k=job.top_k,
+            recompute=job.recompute,
+            heads=heads,
+            flash_attention=job.flash_attention,
         )
     if job.parameters is None or job.operations is None:
         raise InputError("a model other than a transformer needs both parameters and operations of a sample")
@@ -97,20 +97,20 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
     least = DDP_BUCKET / job.gradient_bytes if plain else max(MEGATRON_BUCKET, MEGATRON_EACH * layout.data)
     buckets = min(MOST_BUCKETS, max(1, round(layout.gradients(model)[0] / least))) if job.overlap else 1
     return Step(
-        model,
-        layout,
-        at_once,
-        processor_of(job, machine.gpu),
-        machine,
-        adapters,
-        machine.values,
-        -(-(job.buckets or buckets) // job.interleave) * job.interleave,
-        job.overlap,
-        job.zero,
-        job.sequence_parallel,
-        job.gradient_bytes,
-        job.nccl,
-        job.gather_lists,
+        model=model,
+        layout=layout,
+        micro_batch=at_once,
+        processor=processor_of(job, machine.gpu),
+        machine=machine,
+        adapters=adapters,
+        values=machine.values,
+        buckets=-(-(job.buckets or buckets) // job.interleave) * job.interleave,
+        overlap=job.overlap,
+        zero=job.zero,
+        sequence_parallel=job.sequence_parallel,
+        gradient_octets=job.gradient_bytes,
+        nccl=job.nccl,
+        gather_lists=job.gather_lists,
     )
 
 

@@ -93,7 +93,7 @@ class _Passes:
             ends = []
             for at in (at for at in groups.groups if at[0] == stage):
                 ended = np.full(len(needs), -1)
-                groups.add(self.rows, e.collective, e.octets, at, needs, ended, times)
+                groups.add(self.rows, e.collective, e.octets, at, needs, ended, times=times)
                 ends.append(ended)
             gate = self.rows.add(
                 self.step.host[stage, :, 0], self.step.host[stage, :, 0], 1, self.line[stage], 0.0, True

@@ -4,7 +4,7 @@ and unexplained flows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,8 @@ class DirectionLoss(Result):
     loss_percent: float
     rounds: int
     """Number of rounds that loaded it; it was slow in all."""
+    not_told_apart: list[str] = field(default_factory=list)
+    """Other directions that the same flows crossed in each round."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,12 @@ def proof_of(
     bill = _bill(routes, schedule, most, np.flatnonzero(~proven), limit)
     counts = [_counts(routes, one, i >= len(schedule.rounds)) for i, one in enumerate(rounds)]
     losses = [
-        DirectionLoss(*_names(routes, int(routes.port[d.channel])), round(100 * d.loss, 2), d.rounds)
+        DirectionLoss(
+            *_names(routes, int(routes.port[d.channel])),
+            round(100 * d.loss, 2),
+            d.rounds,
+            [" → ".join(_names(routes, int(routes.port[c]))) for c in d.same],
+        )
         for d in slow.named
     ]
     flows = [UnexplainedFlow(r, ends.name(s), ends.name(t), round(100 * loss, 2)) for r, s, t, loss in slow.flows]

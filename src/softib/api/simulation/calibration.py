@@ -279,20 +279,20 @@ def _calibration(
     text = f"# softib calibrate: {job.pattern_name} on {counted(nodes, 'node')}, from {log.path}\n"
     constant = {k.name: Constant(k.name, values.get(k.name, k.now), k.now, k.unit) for k in knobs}
     return Calibration(
-        log.path,
-        log.program,
-        job.pattern_name,
-        nodes,
-        len(log.rows),
-        [constant[name] for name in made.values],
-        [constant[name] for name in made.kept],
-        error(made.before),
-        error(made.after),
-        error(made.left_out),
-        float(np.exp(-half)),
-        float(np.exp(half)),
-        file,
-        text + yaml.safe_dump(file, sort_keys=False, default_flow_style=None),
+        log=log.path,
+        program=log.program,
+        job=job.pattern_name,
+        nodes=nodes,
+        sizes=len(log.rows),
+        fitted=[constant[name] for name in made.values],
+        kept=[constant[name] for name in made.kept],
+        error_before=error(made.before),
+        error_after=error(made.after),
+        error_left_out=error(made.left_out),
+        low=float(np.exp(-half)),
+        high=float(np.exp(half)),
+        machine=file,
+        text=text + yaml.safe_dump(file, sort_keys=False, default_flow_style=None),
     )
 
 

@@ -1,0 +1,307 @@
+"""Coordinates of switches whose names have none, from the numbers of the ports that join them: in a regular
+direct network, port k of every switch leads in the same direction.
+
+*Axes*: two port numbers belong together if their peers are mostly joined (a line or a group all-to-all), or if
+they are the two ends of the same cables (up and down). *Layers*: switches joined along all other axes share
+their coordinate on an axis (a Cartesian product of graphs: Imrich and Klavžar, Product Graphs, 2000, chapter 4).
+Cables between two layers make a path, a cycle or a complete graph of them. In a complete graph, a switch's
+ports skip its own position; therefore position i is met at ports i - 1 and i, and the mean gives the order.
+A single wrong cable closes no square with its neighbours and is not used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from softib.components import components
+from softib.diags.labels import Labels, class_of_places
+from softib.diags.view import FabricView
+
+__all__ = ["grid_places", "group_places"]
+
+MOSTLY = 0.6
+"""Share of the switches at which two port numbers must belong together, and of a layer's cables that
+must lead to the same layer."""
+LEAST = 2
+"""Cables by which two port numbers belong together."""
+PLACED = 0.9
+"""Share of the linked switches that need a place of their own, and of the pairs of layers that are
+joined in an axis all-to-all."""
+HALF = 0.5
+LOST = 0.34
+"""Share of the switches up to which those without a place get one from their neighbours."""
+BEYOND = 1 << 32
+"""Modulus of an axis that is no cycle: larger than any position."""
+FEW = 0.2
+"""Share of the switches that use a port number, below which it is no axis: a size of 2 in a mesh is of half."""
+NO_PLACE = -1
+
+
+class _Links:
+    """Cables between ``linked`` switches in both directions, by rows of ``linked``: a cable from port
+    ``number`` of ``here`` to port ``far`` of ``there``."""
+
+    def __init__(self, view: FabricView, linked: np.ndarray):
+        f, rows = view.fabric, view.between_switches
+        ends = np.concatenate([view.port_a[rows], view.port_b[rows]])
+        peers = f.port_peer[ends]
+        row = np.full(len(view.names), -1)
+        row[linked] = np.arange(len(linked))
+        self.n = len(linked)
+        self.here, self.there = row[f.port_node[ends]], row[f.port_node[peers]]
+        self.number, self.far = f.port_num[ends].astype(np.int64), f.port_num[peers].astype(np.int64)
+        self.numbers = np.unique(self.number)
+        self.peer = np.full((256, self.n), -1)
+        self.peer[self.number, self.here] = self.there
+        self.codes = np.unique(self.here * self.n + self.there)
+
+    def adjacent(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return whether each of ``a`` is joined to each of ``b``, or is the same."""
+        code = a * self.n + b
+        at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
+        return (self.codes[at] == code) | (a == b)
+
+    def axes(self) -> np.ndarray:
+        """Return int64[256]: the axis of each port number (its lowest port number), -1 for those that few use."""
+        used = self.numbers.tolist()
+        pairs = [(p, q) for i, p in enumerate(used) for q in used[i + 1 :] if self._together(p, q)]
+        code, count = np.unique(self.number * 256 + self.far, return_counts=True)
+        times = dict(zip(code.tolist(), count.tolist(), strict=True))
+        of = np.bincount(self.number, minlength=256)
+        pairs += [
+            (p, q)
+            for p in used
+            for q in used
+            if p < q and times.get(p * 256 + q, 0) >= max(LEAST, MOSTLY * min(of[p], of[q]))
+        ]
+        a, b = np.array(pairs or [(0, 0)]).T
+        return np.where(of >= FEW * self.n, components(256, a, b), NO_PLACE)
+
+    def _together(self, p: int, q: int) -> bool:
+        """Return whether the peers at ports ``p`` and ``q`` are mostly joined to each other."""
+        both = (self.peer[p] >= 0) & (self.peer[q] >= 0)
+        joined = int(self.adjacent(self.peer[p][both], self.peer[q][both]).sum())
+        return joined >= max(LEAST, MOSTLY * int(both.sum()))
+
+    def along(self, axis: np.ndarray) -> np.ndarray:
+        """Return the axis of each cable, -1 where its ends, or other cables between the same switches, are of another
+        axis."""
+        along = np.where(axis[self.number] == axis[self.far], axis[self.number], NO_PLACE)
+        _, pair = np.unique(np.sort([self.here, self.there], axis=0), axis=1, return_inverse=True)
+        low, high = np.full(len(along), 255), np.full(len(along), NO_PLACE)
+        np.minimum.at(low, pair.reshape(-1), along)
+        np.maximum.at(high, pair.reshape(-1), along)
+        return np.where((low == high)[pair.reshape(-1)], along, NO_PLACE)
+
+    def squares(self, axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (the squares that each cable closes, those that it leaves open): steps along another axis from both
+        ends that lead to joined switches, or not. A single axis has no squares."""
+        closed, left_open = np.zeros((2, len(self.here)), np.int64)
+        for q in np.flatnonzero(axis >= 0).tolist():
+            w, x = self.peer[q][self.here], self.peer[q][self.there]
+            known = (w >= 0) & (x >= 0) & (axis[self.number] != axis[q])
+            joined = known & self.adjacent(np.maximum(w, 0), np.maximum(x, 0))
+            closed += joined
+            left_open += known & ~joined
+        return closed, left_open
+
+
+def grid_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
+    """Yield ``labels`` with the coordinates of a grid as numbers of the ``linked`` switches: by the cables that close
+    as many squares as they leave open, and where a few wrong cables spoil these, by more of them, and by fewer."""
+    links = _Links(view, linked)
+    axis = links.axes()
+    along = links.along(axis)
+    closed, left_open = links.squares(axis)
+    for sure in ((closed >= left_open) & (closed > 0), closed >= left_open, closed > left_open):
+        places = _coordinates(links, np.unique(axis[axis >= 0]), np.where(sure, along, NO_PLACE))
+        placed = None if places is None else _placed(view, labels, linked, places)
+        if placed:
+            yield placed
+
+
+def _coordinates(links: _Links, axes: np.ndarray, along: np.ndarray) -> np.ndarray | None:
+    """Return int64[switches, axes] by cables ``along`` an axis (-1: not used); None if an axis has no order."""
+    columns, rings = [], []
+    for k in axes.tolist():
+        other, this = (along >= 0) & (along != k), along == k
+        layer = components(links.n, links.here[other], links.there[other])
+        order = _along(links, layer := _merged(links, layer, this), this)
+        if order is None:
+            return None
+        position = np.full(links.n, NO_PLACE)
+        position[order[0]] = np.arange(len(order[0]))
+        columns.append(position[layer])
+        rings.append(len(order[0]) if order[1] else 0)
+    places = np.stack(columns, axis=1) if columns else np.zeros((links.n, 0), np.int64)
+    kept = np.flatnonzero(places.max(axis=0) > 0)
+    return _extended(links, places[:, kept], np.array(rings, np.int64)[kept]) if len(kept) else None
+
+
+def _extended(links: _Links, places: np.ndarray, rings: np.ndarray) -> np.ndarray:
+    """Return ``places`` in which switches without one have the place that most of their neighbours give: each pair of
+    port numbers leads by the same step. ``rings``: sizes of the axes that are cycles, 0 for others."""
+    ports = links.number * 256 + links.far
+    whole = np.asarray((places >= 0).all(axis=1))
+    lost = np.flatnonzero(~whole).tolist()
+    if not lost or len(lost) > LOST * links.n:
+        return places
+    sizes, places = np.where(rings > 0, rings, BEYOND), places.copy()
+    known = whole[links.here] & whole[links.there]
+    steps: dict[int, np.ndarray] = {}
+    for pair in np.unique(ports[known]).tolist():
+        of = known & (ports == pair)
+        step, count = np.unique((places[links.there[of]] - places[links.here[of]]) % sizes, axis=0, return_counts=True)
+        if count.max() >= max(LEAST, PLACED * of.sum()):
+            steps[pair] = step[count.argmax()]
+    while lost:
+        best, at, place = 0, -1, places[0]
+        for row in lost:
+            cables = np.flatnonzero((links.here == row) & whole[links.there])
+            votes = Counter(
+                tuple(((places[links.there[c]] - steps[p]) % sizes).tolist())
+                for c, p in zip(cables.tolist(), ports[cables].tolist(), strict=True)
+                if p in steps
+            )
+            first, second = [*votes.most_common(2), ((), 0), ((), 0)][:2]
+            if first[1] - second[1] > best:
+                best, at, place = first[1] - second[1], row, np.array(first[0])
+        if at < 0:
+            break
+        places[at], whole[at] = np.where(place > BEYOND // 2, place - BEYOND, place), True
+        lost.remove(at)
+    places[~whole] = NO_PLACE
+    places[whole] -= places[whole].min(axis=0)
+    return places
+
+
+def _merged(links: _Links, layer: np.ndarray, this: np.ndarray) -> np.ndarray:
+    """Return ``layer`` with parts of one layer joined, which a missing cable has separated: those that cables of the
+    axis (``this``) lead from to one layer, between the same port numbers."""
+    here, there = links.here[this], links.there[this]
+    ports = links.number[this] * 256 + links.far[this]
+    while True:
+        start = ports * links.n + layer[here]
+        _, at, count = np.unique(start * links.n + layer[there], return_inverse=True, return_counts=True)
+        _, of, total = np.unique(start, return_inverse=True, return_counts=True)
+        usual = 2 * count[at.reshape(-1)] > total[of.reshape(-1)]
+        key = (ports * links.n + layer[there])[usual]
+        order = np.argsort(key, kind="stable")
+        alike = key[order][1:] == key[order][:-1]
+        a, b = (layer[here[usual][order][ends][alike]] for ends in (slice(None, -1), slice(1, None)))
+        if (a == b).all():
+            return layer
+        layer = components(links.n, a, b)[layer]
+
+
+def _along(links: _Links, layer: np.ndarray, this: np.ndarray) -> tuple[np.ndarray, bool] | None:
+    """Return (the layers along an axis with cables ``this`` in order, whether they are a cycle); None if they have no
+    order."""
+    size = np.bincount(layer, minlength=links.n)
+    whole = size >= HALF * np.median(size[layer])
+    a, b = layer[links.here[this]], layer[links.there[this]]
+    kept = whole[a] & whole[b] & (a != b)
+    pair, count = np.unique(a[kept] * links.n + b[kept], return_counts=True)
+    if not len(pair):
+        return None
+    often = count >= HALF * np.median(count)
+    a, b = pair[often] // links.n, pair[often] % links.n
+    layers, degree = np.unique(a, return_counts=True)
+    if len(layers) > 3 and degree.sum() >= PLACED * len(layers) * (len(layers) - 1):
+        return _by_far_port(layer[links.here[this]], links.far[this], layers), False
+    return _walked(a, b, layers)
+
+
+def _by_far_port(of: np.ndarray, far: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return ``members`` in the order of the mean port number at the other ends (``far``) of their cables (``of``)."""
+    total, count = (np.bincount(of, w, minlength=int(members.max()) + 1) for w in (far, None))
+    return np.asarray(members[np.argsort(total[members] / np.maximum(count[members], 1), kind="stable")])
+
+
+def _walked(a: np.ndarray, b: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, bool] | None:
+    """Return (``layers`` in the order of the path or cycle of pairs ``a``, ``b`` (in both directions), whether it is a
+    cycle); None if it is neither."""
+    beside: dict[int, list[int]] = {x: [] for x in layers.tolist()}
+    for x, y in zip(a.tolist(), b.tolist(), strict=True):
+        beside[x].append(y)
+    ends = [x for x, others in beside.items() if len(others) == 1]
+    if any(len(others) > 2 for others in beside.values()) or len(ends) not in (0, 2):
+        return None
+    order = [min(ends or beside)]
+    while following := [y for y in beside.get(order[-1], ()) if y not in order[-2:] and y != order[0]]:
+        order.append(min(following))
+    return (np.array(order), not ends) if len(order) == len(layers) else None
+
+
+def group_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
+    """Yield ``labels`` with group and position in it as numbers of the ``linked`` switches of a dragonfly, if
+    port numbers join groups all-to-all."""
+    links = _Links(view, linked)
+    axis = links.axes()
+    kinds, ports = np.unique(axis[axis >= 0], return_counts=True)
+    if ports.max(initial=0) < LEAST:
+        return
+    local = axis == kinds[ports.argmax()]
+    inside = local[links.number] & local[links.far]
+    if inside.all() or not inside.any():
+        return
+    shared = np.zeros(len(links.here), np.int64)
+    for q in np.flatnonzero(local).tolist():
+        third = links.peer[q][links.here]
+        shared += (third >= 0) & (third != links.there) & links.adjacent(np.maximum(third, 0), links.there)
+    inside &= shared >= HALF * np.median(shared[inside])
+    root = components(links.n, links.here[inside], links.there[inside])
+    group = np.unique(root, return_inverse=True)[1].reshape(-1)
+    position = np.zeros(links.n, np.int64)
+    ports = np.cumsum(local) - 1
+    for g in range(int(group.max()) + 1):
+        of = inside & (group[links.here] == g)
+        members = np.flatnonzero(group == g)
+        position[members] = _positions(links.here[of], ports[links.number[of]], ports[links.far[of]], members)
+    outside = ~local[links.number] & ~local[links.far] & (group[links.here] != group[links.there])
+    if not outside.any():
+        return
+    numbers = np.unique(links.number[outside])
+    # With several cables between two groups, the ports go to the other groups in rounds.
+    far = (position[links.there] * len(numbers) + np.searchsorted(numbers, links.far)) % max(1, int(group.max()))
+    groups = _by_far_port(group[links.here[outside]], far[outside], np.arange(int(group.max()) + 1))
+    places = np.stack([np.where(position >= 0, np.argsort(groups)[group], NO_PLACE), position], axis=1)
+    placed = _placed(view, labels, linked, places)
+    if placed:
+        yield placed
+
+
+def _positions(here: np.ndarray, near: np.ndarray, far: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return the position of each of ``members`` of a group by its cables (``here``: one end; ``near``, ``far``: which
+    of the group's ports): i < j are joined by port j - 1 of i and port i of j, so that a cable gives both, and one
+    between neighbours gives two candidates. Two candidates with equal votes: the one that no other member has."""
+    votes = np.zeros((len(members), int(max(near.max(initial=0), far.max(initial=0))) + 2), np.int64)
+    row = np.searchsorted(members, here)
+    np.add.at(votes, (row, far), np.sign(near - far) + 1)
+    np.add.at(votes, (row, far + 1), np.sign(far - near) + 1)
+    best = votes == votes.max(axis=1, keepdims=True)
+    out, taken = np.full(len(members), NO_PLACE), np.zeros(votes.shape[1], bool)
+    for i in np.argsort(best.sum(axis=1), kind="stable").tolist():
+        free = np.flatnonzero(best[i] & ~taken)
+        if len(free):
+            out[i] = free[0]
+            taken[free[0]] = True
+    return out
+
+
+def _placed(view: FabricView, labels: Labels, linked: np.ndarray, places: np.ndarray) -> Labels | None:
+    """Return ``labels`` in which the switches with a place of their own are one class; None if too few have one."""
+    known = np.flatnonzero((places >= 0).all(axis=1))
+    _, at, count = np.unique(places[known], axis=0, return_inverse=True, return_counts=True)
+    known = known[count[at.reshape(-1)] == 1]
+    if len(known) < PLACED * len(linked) or len(known) < LEAST:
+        return None
+    made = class_of_places(view, linked[known], places[known])
+    class_of, row_of = labels.class_of.copy(), labels.row_of.copy()
+    class_of[linked], row_of[linked] = -1, -1
+    class_of[made.nodes], row_of[made.nodes] = len(labels.classes), np.arange(len(known))
+    return replace(labels, classes=[*labels.classes, made], class_of=class_of, row_of=row_of)

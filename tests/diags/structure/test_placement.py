@@ -1,0 +1,132 @@
+"""Direct networks whose switch names carry no coordinates: the ports give the places, so that planted faults are named
+with exactly their ports. The oracle is the generator; names, GUIDs and the order of nodes in the file are shuffled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softib.diags.check import check, check_structure
+from softib.diags.structure.recognise import recognise
+from softib.diags.view import FabricView
+from softib.fabric.faults.inject import swap_cables
+from softib.fabric.formats.registry import read, write
+from softib.fabric.model import Fabric
+from softib.fabric.plugging import delete_cables
+from softib.fabric.topologies.registry import generate
+from tests.extent import extent
+from tests.fabric.subset import without_nodes
+
+GRIDS: list[tuple[str, dict[str, Any]]] = [
+    ("torus", {"dims": [4, 4]}),
+    ("torus", {"dims": [6, 6]}),
+    ("torus", {"dims": [4, 4, 4]}),
+    ("torus", {"dims": [8, 8, 4]}),
+    ("torus", {"dims": [5, 4], "parallel": 2}),
+    ("torus", {"dims": [6, 5], "radix": 20}),
+    ("mesh", {"dims": [6, 6]}),
+    ("mesh", {"dims": [4, 4, 4]}),
+    ("hyperx", {"dims": [6, 5]}),
+    ("hyperx", {"dims": [4, 4, 4]}),
+    ("hyperx", {"dims": [5, 5], "parallel": 2}),
+]
+DRAGONFLIES: list[tuple[str, dict[str, Any]]] = [
+    ("dragonfly", {"g": 9, "a": 4, "p": 2, "h": 2}),
+    ("dragonfly", {"g": 19, "a": 6, "p": 3, "h": 3}),
+]
+SEEDS = range(extent(1, 6))
+
+
+def nameless(kind: str, parameters: dict[str, Any], seed: int, tmp_path: Path, form: str = "sw-{}") -> Fabric:
+    """A fabric read from a netlist whose switches have serial numbers for names (``form``), in any order."""
+    fabric, rng = generate(kind, **parameters), np.random.default_rng([seed, 77])
+    switches = np.flatnonzero(fabric.is_switch)
+    order = rng.permutation(len(switches))
+    fabric.node_guid[switches] = fabric.node_guid[switches][order]
+    fabric.node_desc[switches] = 0
+    for row, number in zip(switches.tolist(), (101 + order).tolist(), strict=True):
+        text = form.format(number).encode()
+        fabric.node_desc[row, : len(text)] = np.frombuffer(text, np.uint8)
+    path = tmp_path / f"{kind}-{seed}.ibnetdiscover"
+    write(fabric, path)
+    head, *nodes = path.read_text().split("\nvendid=")
+    path.write_text(head + "".join(f"\nvendid={nodes[i].rstrip()}\n" for i in rng.permutation(len(nodes))))
+    return read(path).fabric
+
+
+def _cables(view: FabricView) -> list[tuple[int, int]]:
+    rows = view.between_switches
+    return list(zip(view.port_a[rows].tolist(), view.port_b[rows].tolist(), strict=True))
+
+
+def _four_ends(view: FabricView, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    cables, node = _cables(view), view.fabric.port_node
+    while True:
+        (a, b), (c, d) = (cables[i] for i in rng.choice(len(cables), 2, replace=False))
+        if len({int(node[p]) for p in (a, b, c, d)}) == 4:
+            return (a, b, c, d) if rng.random() < 0.5 else (a, b, d, c)
+
+
+def _told(fabric: Fabric) -> list[tuple[str, set[str]]]:
+    return [(f.code, {str(p) for p in f.where}) for f in check(fabric) if f.code != "uneven-routes"]
+
+
+@pytest.mark.parametrize("form", ["sw-{}", "", "Quantum Mellanox Technologies"])
+@pytest.mark.parametrize(("kind", "parameters"), [*GRIDS, *DRAGONFLIES], ids=str)
+def test_the_shape_is_that_of_the_generator(kind: str, parameters: dict[str, Any], form: str, tmp_path: Path) -> None:
+    findings, structure = check_structure(nameless(kind, parameters, 1, tmp_path, form))
+    assert structure.kind == kind
+    assert sorted(structure.dims) == sorted(parameters.get("dims", ()))
+    assert structure.groups == parameters.get("g", 0)
+    assert {f.code for f in findings} <= {"unnamed-nodes", "uneven-routes"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("kind", "parameters"), [*GRIDS, *DRAGONFLIES], ids=str)
+def test_a_missing_cable(kind: str, parameters: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    fabric = nameless(kind, parameters, seed, tmp_path)
+    view, rng = FabricView(fabric), np.random.default_rng(seed)
+    cables = _cables(view)
+    a, b = cables[rng.integers(len(cables))]
+    wanted = {str(view.location(p)) for p in (a, b)}
+    delete_cables(fabric, [int(fabric.port_cable[a])])
+    assert _told(fabric) == [("missing-cable", wanted)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("kind", "parameters"), GRIDS, ids=str)
+def test_two_exchanged_plugs(kind: str, parameters: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    fabric = nameless(kind, parameters, seed, tmp_path)
+    view = FabricView(fabric)
+    ends = _four_ends(view, np.random.default_rng(seed))
+    wanted = {str(view.location(p)) for p in ends}
+    swap_cables(fabric, fabric.port_name(ends[0]), fabric.port_name(ends[2]))
+    assert _told(fabric) == [("swapped-cables", wanted)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("kind", "parameters"), GRIDS, ids=str)
+def test_a_dead_switch(kind: str, parameters: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    """Its hosts are absent with it; all ports that led to it are named."""
+    fabric = nameless(kind, parameters, seed, tmp_path)
+    view = FabricView(fabric)
+    dead = int(np.random.default_rng(seed).choice(np.flatnonzero(fabric.is_switch)))
+    peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(dead) if fabric.port_peer[p] >= 0]
+    wanted = {str(view.location(p)) for p in peers if fabric.is_switch[fabric.port_node[p]]}
+    hosts = [int(n) for n in fabric.port_node[peers] if not fabric.is_switch[n]]
+    assert _told(without_nodes(fabric, [dead, *hosts])) == [("absent-switch", wanted)]
+
+
+def test_a_network_without_any_rule_stays_irregular(tmp_path: Path) -> None:
+    """A random regular graph has no axes: nothing is said about its cables but that they are not judged."""
+    fabric = nameless("torus", {"dims": [6, 6]}, 1, tmp_path)
+    view, rng = FabricView(fabric), np.random.default_rng(5)
+    for _ in range(60):
+        ends = _four_ends(FabricView(fabric), rng)
+        swap_cables(fabric, fabric.port_name(ends[0]), fabric.port_name(ends[2]))
+    assert recognise(fabric).kind == "irregular"
+    assert {code for code, _ in _told(fabric)} <= {"unjudged-cables"}
+    assert view.is_switch.sum() == 36
