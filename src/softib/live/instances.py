@@ -1,8 +1,9 @@
 """Running fabrics by name: one directory each, and a lock that its daemon holds while it runs.
 
-The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its
-user may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon
-dies: the remains of a killed daemon do not keep another from starting.
+The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that
+variable; only the user who started the fabric has access. ``lock`` is held with flock(2), which the
+kernel releases however the daemon dies: the remains of a killed daemon do not keep another from
+starting.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ SILENT_LOOKS = 2
 
 
 class MasterWatch:
-    """``problem``: which manager is the master instead, or that it does not answer, and what to do; empty while it is
-    ours. ``reached``: whether the master confirmed itself at the last look; None: no look yet. For one thread."""
+    """``problem``: which manager is the master instead, or that it does not answer, and what to do;
+    empty while this manager is master. ``reached``: whether the master confirmed itself at the last
+    look; None: no look yet. For one thread."""
 
     def __init__(self, view: SubnetView, manager: Manager):
         self.view, self.manager = view, manager
