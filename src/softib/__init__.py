@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
-    from softib.api.simulation.calibrating import Calibration, calibrate
+    from softib.api.simulation.calibration import Calibration, calibrate
     from softib.api.simulation.comparison import Comparison, compare
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
@@ -134,7 +134,7 @@ _LAZY = {
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     **dict.fromkeys(("FabricStatus", "JobTree", "ManagerStatus", "Moved"), "records"),
     **dict.fromkeys(("ActiveFault", "ExpectedErrors", "FaultReply", "FaultedPlace"), "records"),
-    **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
+    **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibration"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
     **dict.fromkeys(("Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"), "monitor.isolating"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "plural"]
+from collections.abc import Iterable
+
+__all__ = ["counted", "few", "plural"]
 
 
 def plural(n: int, noun: str, several: str = "") -> str:
@@ -21,3 +23,9 @@ def plural(n: int, noun: str, several: str = "") -> str:
 def counted(n: int, noun: str, several: str = "") -> str:
     """Return the number with its noun: ``1 switch``, ``1,020 switches``."""
     return f"{n:,} {plural(n, noun, several)}"
+
+
+def few(names: Iterable[str], most: int = 4) -> str:
+    """Return the first ``most`` of ``names`` for a message, and the number of others."""
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")

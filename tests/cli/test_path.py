@@ -112,7 +112,29 @@ def test_why_no_path_is_there_where_a_manager_is(tmp_path):
     said = command("path", source, "hb", "gate")
     assert said.code == 1 and "hb[1] has no LID: the subnet manager is on another subnet" in said.out
     said = command("path", source, "ha", "hb")
-    assert said.code == 1 and said.out.rstrip().endswith("they are on two subnets")
+    assert said.code == 1 and "ha[1] and hb[1]: they are on two subnets, of sw-b and of sw-a" in said.out
+
+
+def test_a_leaf_without_uplinks_is_named(tmp_path):
+    """Oracle: the four cables that the file removes from leaf-4."""
+    source, traffic = tmp_path / "cut.yaml", tmp_path / "traffic.csv"
+    source.write_text(
+        "generation: NDR\ntopology: {kind: fat-tree, levels: 2, radix: 8}\nfaults:\n"
+        + "".join(f"  - {{kind: remove-cable, cable: 'leaf-4[{port}]'}}\n" for port in range(5, 9))
+    )
+    cut = "leaf-4 has no link to another switch; its ports 5-8 have no link"
+    said = command("path", source, "host-0001", "host-0014")
+    assert said.code == 1 and f"host-0001[1] and host-0014[1]: {cut}\n" in said.out
+    assert "host-0014[1] (no LID); engine ftree\n" in said.out
+    said = command("path", source, "host-0013", "host-0014")
+    assert said.code == 1 and f"host-0013[1] has no LID: the subnet manager is on another subnet; {cut}\n" in said.out
+    assert f"leaf-4 with 4 host ports {cut.removeprefix('leaf-4 ')}" in command("route", source).out
+    assert f"leaf-4 with 4 host ports {cut.removeprefix('leaf-4 ')}" in command("simulate", source, "shift:64KB").out
+    traffic.write_text("source,destination,bytes\nhost-0001,host-0014,1000\n")
+    said = command("simulate", source, f"matrix:file={traffic}")
+    assert said.err.endswith(f"{traffic}:2: host 'host-0014' has no LID, so no packet reaches it\n")
+    said = command("simulate", source, "nccl-all-reduce:1MB,hosts=host-0014")
+    assert said.err.endswith("host 'host-0014' has no LID, so no packet reaches it\n")
 
 
 TWO_SWITCHES = """#

@@ -18,7 +18,9 @@ def mad_packet(
 ) -> bytes:
     """``mad`` (256 bytes) from LID ``slid`` to QP ``qp`` at ``dlid``: LRH to VCRC."""
     rows = np.frombuffer(bytes(mad), np.uint8).reshape(1, -1)
-    return mad_packets(rows, slid, dlid, sl, pkey, qp if src_qp is None else src_qp, qp, psn).tobytes()
+    return mad_packets(
+        rows, slid, dlid, sl=sl, pkey=pkey, sqp=qp if src_qp is None else src_qp, dqp=qp, first_psn=psn
+    ).tobytes()
 
 
 def theirs(mad, buf, number, bits):

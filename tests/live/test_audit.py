@@ -68,7 +68,7 @@ def test_what_answers_with_a_key_and_without():
 def test_defaults_and_a_hardened_fabric(softib, options):  # noqa: F811
     softib.start("one.yaml", "--name", "open")
     softib.start("two.yaml", "--name", "hard", "--sm-config", str(options))
-    assert codes(audited(softib, "open")) == DEFAULTS
+    assert codes(audited(softib, "open")) == DEFAULTS | {"enforcement-off"}, "OpenSM enforces without a file, too"
     assert codes(audited(softib, "hard", "--mkey", MKEY)) == {"mkey-shared"}
     stranger = audited(softib, "hard")
     assert not stranger["ports"] and not stranger["findings"] and "M_Key" in stranger["unjudged"][0]

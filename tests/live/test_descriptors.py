@@ -133,5 +133,5 @@ def test_a_start_that_runs_out_of_descriptors_leaves_nothing(softib, limit):
     if done.returncode == 0:
         softib("down", "one")
     else:
-        assert {p.name for p in folder.iterdir()} <= {"lock", "log"}, done.stderr
+        assert {p.name for p in folder.glob("*")} <= {"lock", "log"}, done.stderr
         assert "raise the limit with 'ulimit -n'" in done.stderr

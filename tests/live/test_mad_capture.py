@@ -80,7 +80,7 @@ def test_heads_of_packets():
     """Field by field by the tables of IBA 7.7, 9.2 and 9.3."""
     m = np.stack([mad(), mad(klass=1), mad(klass=3, attr=0x35)])
     one = np.array([1, 1, 1])
-    p = mad_packets(m, 5 * one, [0xFFFF, 9, 9], 3 * one, 0x8001 * one, one, one, first_psn=0xFFFFFF)
+    p = mad_packets(m, 5 * one, [0xFFFF, 9, 9], sl=3 * one, pkey=0x8001 * one, sqp=one, dqp=one, first_psn=0xFFFFFF)
     assert p.shape == (3, 290) and PACKET_SIZE == 290
     for row, smp in zip(p, (True, True, False), strict=True):
         vl, lnh, _, words, slid = struct.unpack(">BBHHH", row[:8].tobytes())

@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.fabric.faults.inject import swap_cables
 from softib.fabric.formats.cabling.plan import read_plan, write_plan
 from softib.iba.catalogue import cable as catalogue_cable
-from softib.plan.bill import bill_of, spares
+from softib.plan.bill import Part, bill_of, spares
 from softib.plan.cables import cables_of
 from softib.plan.designs import Demand, candidates
 from softib.plan.floor import lay_out, read_floor
@@ -27,7 +27,7 @@ FLOOR = {"rows": 3, "racks": 16, "host": {"units": 2, "kw": 1.0}, "kw": 25}
 
 def placed(demand: Demand, which: int = 0):
     fabric = candidates(demand)[0][which].fabric
-    return fabric, lay_out(fabric, read_floor(FLOOR))
+    return fabric, lay_out([fabric], read_floor(FLOOR))[0]
 
 
 @pytest.mark.parametrize("demand", DEMANDS, ids=str)
@@ -85,10 +85,9 @@ def test_an_offer_by_hand(tmp_path, offer, lacks):
     """8 hosts with two ports each beside their switch: 16 adapters' ports, 8 splitters and a switch. Row 4 is no part."""
     demand = Demand(8, 2)
     fabric = candidates(demand)[0][0].fabric
-    layout = lay_out(
-        fabric, read_floor({"racks": 1, "rack_units": 9, "host": {"units": 1, "kw": 1}, "slack_m": 1, "adapters": 2})
-    )
-    bill = bill_of("NDR", 1, 16, cables_of(fabric, layout, "NDR").orders, read_book())
+    space = {"racks": 1, "rack_units": 9, "host": {"units": 1, "kw": 1}, "slack_m": 1, "adapters": 2}
+    (layout,) = lay_out([fabric], read_floor(space))
+    bill = bill_of([Part("NDR", 1, 16, tuple(cables_of(fabric, layout, "NDR").orders))], read_book())
     (tmp_path / "offer.csv").write_text(OFFER.format(**offer))
     differences, notes = check_quote(bill, read_quote(tmp_path / "offer.csv"))
     assert [(d.needed, d.offered) for d in differences] == lacks
@@ -134,7 +133,7 @@ def test_a_way_by_hand():
             ],
         }
     )
-    cables = cables_of(fabric, lay_out(fabric, floor), "NDR")
+    cables = cables_of(fabric, lay_out([fabric], floor)[0], "NDR")
     assert sorted(cables.path_m.round(5).tolist()) == [0.54445, 2.1]
     (order,) = cables.orders  # one splitter serves both hosts: the longer leg
     assert (order.role, order.metres, order.count) == ("splitter", 2.5, 1)
@@ -159,7 +158,7 @@ def test_another_room_and_a_bend_by_hand():
             ],
         }
     )
-    cables = cables_of(fabric, lay_out(fabric, floor), "NDR")
+    cables = cables_of(fabric, lay_out([fabric], floor)[0], "NDR")
     assert sorted(cables.path_m.round(4).tolist()) == [round(np.pi * 0.1 + 0.5, 4), 64.5]
     assert {medium for medium, _, _ in cables.by_kind()} == {"SMF"}  # multimode reaches 50 m, and one plug serves both
 
@@ -185,7 +184,7 @@ def test_another_room_and_a_bend_by_hand():
 def test_impossible_floors_are_one_line(floor, why):
     fabric = candidates(Demand(400, 1, "EDR"))[0][0].fabric
     with pytest.raises(InputError, match=why) as error:
-        cables_of(fabric, lay_out(fabric, read_floor(floor)), "EDR")
+        cables_of(fabric, lay_out([fabric], read_floor(floor))[0], "EDR")
     assert "\n" not in str(error.value)
 
 
@@ -195,13 +194,14 @@ def test_spares_are_the_quantile_of_a_poisson_process():
     assert spares(0, 0.001, 3) == 0
     book = read_book()
     book = book.model_copy(update={"running": book.running.model_copy(update={"links_fail": None})})
-    assert [item.spares for item in bill_of("NDR", 12, 256, [], book).items] == [1, None]  # unknown is not 0
+    assert [item.spares for item in bill_of([Part("NDR", 12, 256, ())], book).items] == [1, None]  # unknown is not 0
 
 
 def test_a_quote_lacks_what_was_taken_out_of_it(tmp_path):
     demand = Demand(31, 8)
     fabric, layout = placed(demand)
-    bill = bill_of("NDR", fabric.sizes.switches, demand.ports, cables_of(fabric, layout, "NDR").orders, read_book())
+    orders = tuple(cables_of(fabric, layout, "NDR").orders)
+    bill = bill_of([Part("NDR", fabric.sizes.switches, demand.ports, orders)], read_book())
     lines = bill.csv().splitlines()
     (tmp_path / "whole.csv").write_text("\n".join(lines))
     assert check_quote(bill, read_quote(tmp_path / "whole.csv")) == ([], [])

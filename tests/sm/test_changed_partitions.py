@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba import sa
@@ -130,3 +131,57 @@ def test_a_partition_whose_group_had_no_member_ends_without_a_write_of_multicast
 def test_a_change_costs_the_same_among_many_partitions():
     few, many = calls_of_a_change(20), calls_of_a_change(400)
     assert many <= 1.2 * few, (few, many)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["change", "file"])
+def test_a_changed_group_is_the_new_files_and_its_members_join_again(whole):
+    """MTU, rate and SL of IPoIB's groups, also of the one that a client made like the broadcast group; ports that are members, and no
+    others, are asked to register again (PortInfo's ClientReregister), since Linux reads the attributes when it joins."""
+    G, fabric = sa.MCMemberRecord, tree()
+    a = Asked(fabric, node=None, partitions=tuple(parse_partitions(DEFAULT)))
+    ports = [p for p in hosts(a).tolist() if p != a.port]
+    members, others = ports[:2], ports[2:]
+    everyone = f"p5=0x5, ipoib{{}} : {', '.join(f'{int(fabric.port_guid[p]):#x}=full' for p in ports)} ;\n"
+    assert a.sm.repartition(parse_changes(everyone.format(""), "first"))
+    a.run()
+    broadcast = np.array([0xFF12401B80050000, 0xFFFFFFFF], np.uint64)
+    all_nodes = np.array([0xFF12401B80050000, 0xE0000001], np.uint64)
+    levels = {
+        "qkey": 0xB1B,
+        "mtu": 4,
+        "mtu_selector": 2,
+        "rate": 3,
+        "rate_selector": 2,
+        "sl": 0,
+        "tclass": 0,
+        "flow_label": 0,
+    }
+    join = lambda port, mgid, **more: a.ask(
+        G, SaMethod.SET, frm=port, mgid=mgid, port_gid=a.gid(port), pkey=0x8005, join_state=1, **more
+    )
+    for port in members:
+        assert join(port, broadcast)[0] == 0 and join(port, all_nodes, **levels)[0] == 0
+    before = a.plane.tables.reregisters.copy()
+    text = everyone.format(", mtu=5, rate=16, sl=3")
+    if whole:
+        a.sm.reconfigure(replace(a.sm.config, partitions=tuple(parse_partitions(DEFAULT + text))))
+    else:
+        assert a.sm.repartition(parse_changes(text, "change"))
+    a.run()
+    asked = a.plane.tables.reregisters.copy()
+    again = np.flatnonzero(asked != before)
+    assert sorted(again) == sorted(members) and not set(others) & set(again.tolist())
+    changed = {**levels, "mtu": 5, "rate": 16, "sl": 3}
+    for mgid in (broadcast, all_nodes):
+        status, records = a.ask(G, frm=members[0], mgid=mgid)
+        assert status == 0 and {tuple(int(getattr(G, n).get(r)) for n in ("mtu", "rate", "sl")) for r in records} == {
+            (5, 16, 3)
+        }
+        assert join(members[1], mgid, **changed)[0] == 0
+    status, (path,) = a.ask(
+        sa.PathRecord, SaMethod.GET, frm=members[0], sgid=a.gid(members[0]), dgid=a.gid(members[1]), pkey=0x8005
+    )
+    assert status == 0 and int(sa.PathRecord.sl.get(path)) == 3
+    a.sweep()
+    assert np.array_equal(a.plane.tables.reregisters, asked), "no other sweep asks"
+    assert not a.sm.sa_manager.groups.changed

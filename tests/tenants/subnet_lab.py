@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -46,13 +47,16 @@ class SubnetLab(FabricUp):
         self.service.close()
         self.service = self.serve(self.folder)
 
-    def serve(self, folder: Path) -> TenantService:
+    def serve(self, folder: Path, go: threading.Event | None = None) -> TenantService:
+        """``go``: the subnet is not read before, and the service is returned at once."""
+
         def opened() -> Opened:
+            assert go is None or go.wait(60)
             port = FabricPort(self.instance, None, ASKS)
             return Opened(port, "lab", None, port.close)
 
         service = TenantService(folder, opened, InternalManager(self.instance, folder))
-        assert service.programmer is not None and service.programmer.ready.wait(60)
+        assert service.programmer is not None and (go is not None or service.programmer.ready.wait(60))
         return service
 
     def table(self, guid: int) -> list[int]:

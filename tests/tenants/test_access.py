@@ -6,12 +6,14 @@ import base64
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
 pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
+from softib.errors import InputError, PeerError
 from softib.tenants.accounts import Account
 from softib.tenants.isolation import isolation_of
 from softib.tenants.state import State
@@ -315,7 +317,7 @@ def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask
     assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
     both = newest()
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
-    assert undo(both) == f"1 rows taken back; revision {newest() - 1} superseded the others"
+    assert undo(both) == f"1 row taken back; revision {newest() - 1} superseded the others"
     once = newest()
     assert undo(both) == f"0 rows taken back; revision {once} superseded it"
 
@@ -405,6 +407,8 @@ def test_an_import_without_members_removes_none(ask, service):
 
 def test_clients_that_begin_together_cost_one_scrypt(service, accounts, monkeypatch):
     calls, scrypt = [], hashlib.scrypt
+    for password in ("another password", PASSWORD):  # no earlier test's is remembered
+        service.accounts.put(Account("looker", "viewer"), password)
 
     def counted(*args, **options):
         calls.append(args)
@@ -466,3 +470,69 @@ def test_the_managers_port_stays_the_operators(ask, service, accounts, monkeypat
     assert ask("POST", "/ufmRest/resources/pkeys", other)[0] == 200
     monkeypatch.setattr(service.view, "manager", guid)  # a standby manager took over
     assert [f.text for f in service.findings() if f.kind == "index0" and "subnet manager's port" in f.text]
+
+
+def test_a_token_ends_with_what_it_stands_for(ask, service):
+    """A stolen token is worth nothing after the password, the role or the tenant of its account changed, or the account was removed and made
+    anew; the same account entered again, as a playbook does it at each run, keeps it."""
+    place = "/tenants/v1/accounts/borrowed"
+    first = {"role": "viewer", "password": "the first password"}
+    assert ask("PUT", "/tenants/v1/tenants/red", {})[0] == 200
+    token = lambda password: ask("POST", "/tenants/v1/tokens", None, basic("borrowed", password))[1].get("access_token")
+    is_good = lambda one: ask("GET", "/ufmRestV3/resources/pkeys", None, f"Bearer {one}")[0] == 200
+    for change in ({"password": "another password"}, {"role": "operator"}, {"role": "tenant", "tenant": "red"}, None):
+        assert ask("PUT", place, first)[0] == 200
+        held = token(first["password"])
+        assert is_good(held) and ask("PUT", place, first)[0] == 200 and is_good(held)
+        if change is None:
+            signed_in = service.accounts.by_password("borrowed", first["password"])
+            assert ask("DELETE", place)[0] == 200 and not is_good(held)
+            with pytest.raises(InputError, match="sign in again"):
+                service.accounts.new_token(signed_in)  # the request that was under way
+            assert ask("PUT", place, {**first, "password": "another password"})[0] == 200
+        else:
+            assert ask("PUT", place, {**first, **change})[0] == 200
+        assert not is_good(held), change
+        assert service.accounts.by_token(held) is None
+    with pytest.raises(InputError, match="sign in again"):
+        service.accounts.new_token(Account("borrowed", "viewer"))
+    assert ask("DELETE", place)[0] == 200
+
+
+def test_a_change_that_reached_some_ports_names_them(ask, service, served, monkeypatch):
+    """One port refuses, and then the wire is lost: the client learns which ports changed, and the log has who did it."""
+    from softib.web.ufm import action_calls
+
+    names = [p["name"] for p in ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1][:3]]
+    answers = [[((1, 1), ""), (None, "Set(PortInfo) was refused"), ((1, 3), "")], PeerError("the wire was lost")]
+
+    def switched(wire, cables, phys, away):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(action_calls, "switched", switched)
+    monkeypatch.setattr(action_calls, "cut_off", lambda wire, cables: "")
+    monkeypatch.setattr(service, "wire", lambda: nullcontext(None))
+    body = {"ports": names, "ports_policy": "UNHEALTHY", "action": "isolate"}
+    status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", body)
+    assert status == 503 and answer["failed"] == {names[1]: "Set(PortInfo) was refused"}
+    assert answer["changed"] == [names[0], names[2]] and all(name in answer["error"] for name in names)
+    (newest,) = ask("GET", "/tenants/v1/revisions?limit=1")[1]
+    assert newest["actor"] == "admin" and names[1] in newest["detail"] and "failed at" in newest["detail"]
+    status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", {**body, "ports": names[:2]})
+    assert status == 503 and answer["changed"] == [] and set(answer["failed"]) == set(names[:2])
+    assert "state is unknown" in answer["error"]
+
+
+def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):
+    """It may not take the manager's port, so the answer is to try again; a partition without ports is made."""
+    monkeypatch.setattr(type(service), "manager_port", property(lambda self: None))
+    made = ask("POST", "/tenants/v1/partitions", {"name": "p"}, accounts["red"])
+    assert made[0] == 200
+    body = {"pkey": made[1]["pkey"], "guids": [GUID]}
+    status, document = ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"])
+    assert status == 503 and "send it again" in document["error"]
+    monkeypatch.undo()
+    assert ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"]) == (200, {})

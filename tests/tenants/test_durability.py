@@ -17,6 +17,7 @@ pytest.importorskip("alembic", reason="alembic is not installed (the extra tenan
 from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.changes import Options
+from softib.tenants.intruders import Intruder
 from softib.tenants.model import Member
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft, State
@@ -88,6 +89,7 @@ def test_a_locked_database_refuses_the_change_and_takes_it_later(service, monkey
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable, match="locked"):
         service.change(add(1), "test", "add")
+    assert service.health().status == "failed" and "locked" in service.health().problem
     assert 5 not in service.state.partitions
     other.execute("ROLLBACK")
     other.close()
@@ -102,6 +104,7 @@ def test_a_full_disk_refuses_the_change_whole(service):
         service.change(lambda d: changes.add_members(d, 5, many, Options(), lambda guid: 0), "test", "add")
     assert 5 not in service.state.partitions and service.store.state() == service.state
     service.store.db.execute("PRAGMA max_page_count = 1000000")
+    assert service.store.try_write() == ""
     service.change(add(1), "test", "add")
     assert service.store.state() == service.state
 
@@ -180,8 +183,64 @@ def test_a_database_of_the_first_schema_keeps_its_revisions_and_gives_each_accou
 
 
 def test_one_process_has_the_tenants(service, tmp_path):
-    with pytest.raises(InputError, match="another process serves these tenants"):
+    with pytest.raises(
+        InputError, match=rf"process {os.getpid()} with the tenants in .* serves these tenants; stop it"
+    ):
         TenantService(tmp_path, nowhere, None)
+
+
+def test_one_service_has_the_subnet_and_the_managers_file(tmp_path, monkeypatch):
+    """Two services would undo each other's changes. The second one names the process and the folder of the first; the end of a process ends its
+    locks."""
+    from softib.tenants.exclusive import lock_subnet
+    from softib.tenants.managers import FileManager
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    held = lock_subnet("cloud", tmp_path / "one")
+    text = rf"process {os.getpid()} with the tenants in {tmp_path}/one serves the tenants of cloud; stop it first"
+    with pytest.raises(InputError, match=text):
+        lock_subnet("cloud", tmp_path / "two")
+    lock_subnet("other", tmp_path / "two").close()
+    held.close()
+    lock_subnet("cloud", tmp_path / "two").close()
+    assert list(tmp_path.iterdir()) == [tmp_path / "softib"], "no lock is left"
+    with pytest.raises(InputError, match="cannot be written"):
+        FileManager(tmp_path / "absent" / "partitions.conf", "true").lock_path()
+
+
+def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
+    clock = [10_000.0]
+    port = {7: ("00000000000000aa", "host-a[1]")}
+    served = lambda: TenantService(tmp_path, nowhere, None, lambda: clock[0])
+    report = lambda key=0x8009, lid=7: Intruder(clock[0], 257, lid, 3, key, 3)
+    service = served()
+    try:
+        intrusions = service.intrusions
+        intrusions.take([report()])
+        assert [f.where for f in service.findings()] == [""], "the subnet has not been read"
+        intrusions.where_of, intrusions.name_of = (lambda lid: port.get(lid, ("", ""))[0]), (lambda lid: f"port {lid}")
+        clock[0] += 60
+        intrusions.take([report(), report()])
+        intrusions.write()
+    finally:
+        service.close()
+    service = served()
+    try:
+        (finding,) = service.findings()
+        assert (finding.kind, finding.where, finding.begun_s, finding.ended_s) == ("intruder", port[7][0], 10_000, None)
+        assert "port 7 sent to port 3 with P_Key 0x8009" in finding.text and finding.text.endswith("3 times")
+        clock[0] += 3601
+        assert service.findings() == []
+        (ended,) = service.findings(resolved=True)
+        assert ended.ended_s == 10_060
+        service.intrusions.take([report()])
+        assert len(service.findings()) == 1 and len(service.findings(resolved=True)) == 2
+        service.intrusions.take([report(key, lid) for key in range(1, 1500) for lid in (8, 9)])
+        service.intrusions.write()
+        assert len(service.findings()) <= 1000
+        assert service.store.read("SELECT count(*) FROM intrusion")[0][0] <= 2000
+    finally:
+        service.close()
 
 
 def test_a_backup_is_the_state(service, tmp_path):

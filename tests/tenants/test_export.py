@@ -166,3 +166,21 @@ def test_a_partition_without_a_pkey_takes_no_other_over(ask, service):
     (made,) = (p for p in now.values() if p.name == "g")
     assert made.members.keys() == {0xCC, 0xEE} and made.pkey not in (1, 2, 3)
     assert "g has no P_Key" in note and f"{made.pkey:#x}" in note
+
+
+def test_a_file_that_comes_twice_makes_nothing_twice(ask, service):
+    """A partition without a P_Key is known by its name; where that is not enough, the answer is a conflict and nothing changes."""
+    content = "blue : 0x0002c903000e0b72=full ;\nred=0x6, ipoib : ;\n"
+    (note,) = [n for n in taken(ask, "partitions.conf", content) if "blue" in n]
+    first = dict(service.state.partitions)
+    assert len(first) == 3 and "it gets" in note
+    (note,) = [n for n in taken(ask, "partitions.conf", content) if "blue" in n]
+    assert service.state.partitions == first and "has that name" in note
+    blue = next(f"{pkey:#x}" for pkey, p in first.items() if p.name == "blue")
+    tried = lambda text: ask("POST", "/tenants/v1/import", {"format": "partitions.conf", "content": text})
+    status, answer = tried(f"blue : ;\nother={blue} : ;\n")
+    assert status == 409 and "other" in answer["error"]
+    entered(ask, "0x99", {}, "blue")
+    status, answer = tried(content)
+    assert status == 409 and blue in answer["error"] and "0x99" in answer["error"]
+    assert {p: service.state.partitions[p] for p in first} == first

@@ -32,7 +32,7 @@ def test_a_foreign_master_is_named_and_changes_wait_for_its_end(fabric):
     try:
         assert served.ask("POST", "/ufmRest/resources/pkeys/hosts", body)[0] == 200
         assert served.programmed()["state"] == "programmed"
-        assert health() == {"status": "ok", "problem": ""}
+        assert (health()["status"], health()["problem"]) == ("ok", "")
         command = [sys.executable, "-m", "softib", "sm", "run", "--priority", "15"]
         rival = fabric.begin(FOREIGN, *command, "--guid2lid", str(fabric.folder / "guid2lid"))
         try:

@@ -68,11 +68,13 @@ def test_opensm_programs_partitions_and_its_end_is_named(stock):
             assert table(fabric, "host-0008") == ["0xffff"]
             os.kill(int(pid.read_text()), signal.SIGKILL)
             manager.wait(20)
+            sick = served.until("/ufmRest/healthcheck", lambda health: health["status"] != "ok")
+            assert sick["status"] == "degraded" and "does not answer" in sick["problem"] and not sick["manager_reached"]
             assert (
                 served.ask("POST", "/ufmRest/resources/pkeys/hosts", {**body, "pkey": "0x13"})[0] == 200
             )  # durable all the same
             found = served.until("/tenants/v1/findings", lambda findings: any(f["kind"] == "manager" for f in findings))
-            assert "kill" in found[0]["text"] and served.programmed(0.1)["state"] == "durable"
+            assert "does not answer" in found[0]["text"] and served.programmed(0.1)["state"] == "durable"
         finally:
             served.stop()
     finally:

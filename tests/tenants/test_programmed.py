@@ -18,7 +18,7 @@ from softib.tenants.changes import Options, Refused
 from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Request
-from tests.tenants.subnet_lab import add, members, remove, search_now, until
+from tests.tenants.subnet_lab import add, delete, members, remove, search_now, until
 
 DEFAULT, LIMITED = 0xFFFF, 0x7FFF
 
@@ -117,6 +117,60 @@ def test_a_drift_is_present_until_the_table_is_read_without_it(lab, monkeypatch)
     search_now(lab)
     until(lambda: not present())
     assert 0x8124 not in lab._table(lab.rows[victim])
+
+
+def test_a_change_before_the_first_search_does_not_cut_the_manager_off(lab):
+    """The manager's port is unknown, so that nobody can refuse a partition that takes the default P_Key from its index 0: the partition is
+    programmed without the index, and a finding says so."""
+    manager, other = lab.service.view.manager, lab.hosts[-1]
+    before = lab.table(other)
+    assert lab.service.manager_port == manager != other and before[0] == DEFAULT
+    lab.service.close()
+    go = threading.Event()
+    lab.service = lab.serve(lab.folder, go)
+    assert lab.service.manager_port is None
+    done = add(lab, 0x31, members(manager, other), index0=True)
+    assert lab.service.health().problem == "the subnet has not been read yet"
+    go.set()
+    assert lab.service.programmer.ready.wait(60) and lab.settled(done).state == "programmed"
+    assert lab.table(manager) == [DEFAULT, 0x8031] and lab.table(other) == [*before, 0x8031]
+    (finding,) = [f for f in lab.service.findings() if f.kind == "index0"]
+    assert "0x31" in finding.text and f"{manager:016x}" == finding.where
+    assert lab.settled(remove(lab, 0x31, manager)).state == "programmed"
+    assert lab.table(other)[0] == 0x8031, "the index that the partition asks for"
+    with pytest.raises(Refused, match="subnet manager's"):
+        add(lab, 0x31, members(manager))
+    assert lab.settled(delete(lab, 0x31)).state == "programmed"
+
+
+def test_health_says_when_the_manager_answered_and_what_waits(lab, monkeypatch):
+    def look() -> None:
+        lab.service.programmer.master._due = 0.0
+
+    done = add(lab, 0x32, members(lab.hosts[1]))
+    assert lab.settled(done).state == "programmed"
+    lab.service.programmer.call(look)
+    until(lambda: lab.service.health().manager_reached)
+    health = lab.service.health()
+    assert (health.status, health.problem, health.waiting, health.database_writable) == ("ok", "", 0, True)
+    assert (
+        health.compared_s <= health.programmed_s <= lab.service.clock()
+        and health.manager_answered_s <= lab.service.clock()
+    )
+    assert f"{lab.service.view.manager:016x}" in health.manager_port
+    monkeypatch.setattr("softib.tenants.subnet.live_master", lambda wire: None)  # no answer to Get(SMInfo)
+    until(lambda: lab.service.programmer.call(look) or lab.service.health().status == "degraded")
+    sick = lab.service.health()
+    assert "does not answer" in sick.problem and sick.manager_reached is False
+    assert sick.manager_answered_s >= health.manager_answered_s
+    waits = add(lab, 0x32, members(lab.hosts[2]))
+    assert lab.settled(waits, 0.5).state == "durable" and lab.service.health().waiting == 1
+    assert [f.text for f in lab.service.findings() if f.kind == "manager"] == [sick.problem]
+    monkeypatch.undo()
+    lab.service.programmer.call(look)
+    assert lab.settled(waits).state == "programmed"
+    until(lambda: lab.service.health().status == "ok")
+    assert lab.settled(delete(lab, 0x32)).state == "programmed"
 
 
 def test_no_change_waits_for_a_search_of_the_subnet(lab, monkeypatch):

@@ -37,7 +37,9 @@ class Controller:
         self.child: subprocess.Popen[str] | None = None
         self.service = lab.service
         self.service.accounts.put(Account("slurm", "operator"), "a long password")
-        (folder / "token").write_text(self.service.accounts.new_token(Account("slurm", "operator")))
+        (folder / "token").write_text(
+            self.service.accounts.new_token(self.service.accounts.by_password("slurm", "a long password"))
+        )
         gate = gate_of(lambda scope, receive, send: None, served, self.service)
 
         async def watched(scope, receive, send):

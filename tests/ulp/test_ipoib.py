@@ -10,7 +10,7 @@ import time
 import pytest
 
 from softib.preload import build
-from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, follows_its_pkey, interfaces, skip_without
+from tests.ulp.ipoib_nodes import RECEIVE, RULES, SEND, A, B, Network, follows_its_pkey, interfaces, skip_without
 
 LRH_TO_ICRC = 8 + 12 + 8 + 4
 """Octets of a datagram's packet beside its payload, as PortXmitData counts (IBA 16.1.3.5): LRH, BTH, DETH, ICRC."""
@@ -49,6 +49,22 @@ def test_ping_over_both_versions_of_ip(nodes, interface):
     for host in (target, address):
         output = nodes.net(A, "ping", "-c", "3", "-i", "0.1", "-W", "5", host)
         assert " 3 received" in output, output
+
+
+@pytest.mark.stock
+def test_neighbours_do_not_count_against_the_kernels_limit(nodes):
+    """Linux counts neighbours of all namespaces against gc_thresh3, 1,024, except those that iproute2 calls extern_learn;
+    both ends have one for the other after an answered request. They are probed and fail like others."""
+    for target in (nodes.address[B], f"{address6(interfaces(nodes, B)['ib0'])}%ib0"):
+        for node in (A, B):
+            nodes.net(node, "ip", "neigh", "flush", "dev", "ib0")
+        nodes.net(A, "ping", "-c", "1", "-W", "5", target)
+        for node, other in ((A, B), (B, A)):
+            address = nodes.address[other] if "%" not in target else address6(interfaces(nodes, other)["ib0"])
+            assert " extern_learn " in nodes.net(node, "ip", "neigh", "show", address)
+    absent = nodes.address[B].rsplit(".", 1)[0] + ".250"
+    nodes.net(A, "ping", "-c", "1", "-W", "5", absent, code=1)
+    assert "extern_learn" not in nodes.net(A, "ip", "neigh", "show", absent)
 
 
 @pytest.mark.stock
@@ -144,6 +160,33 @@ print(s.recv(100).decode(), flush=True)
 @pytest.mark.stock
 def test_interfaces_follow_the_p_key_table(nodes):
     follows_its_pkey(nodes, A, B)
+
+
+@pytest.mark.stock
+def test_interfaces_follow_the_mtu_and_sl_of_their_group(nodes, stock):
+    """The file gives a partition another MTU and SL: saquery shows its group with them, the interface gets the MTU without losing its carrier, and
+    a ping of that length goes over it."""
+    stock("saquery")
+    mtu = lambda node: interfaces(nodes, node)["ib0.8001"]["mtu"]
+    target = nodes.address[B].replace("10.64.", "10.129.")
+    assert " 0 received, +1 errors" in nodes.net(A, "ping", "-c", "1", "-M", "do", "-s", "3000", target, code=1)
+    for rules, expected in (
+        (RULES.replace("Storage=0x0001, ipoib", "Storage=0x0001, ipoib, mtu=5, sl=1"), 4092),
+        (RULES, 2044),
+    ):
+        nodes.reload(rules)
+        end = time.monotonic() + 60
+        while {mtu(A), mtu(B)} != {expected}:
+            assert time.monotonic() < end, interfaces(nodes, A)
+        assert "LOWER_UP" in interfaces(nodes, A)["ib0.8001"]["flags"]
+        groups = subprocess.run(
+            nodes.on(A, "saquery", "-g"), env=nodes.env, capture_output=True, text=True, check=True
+        ).stdout
+        group = groups.partition("ff12:401b:8001::ffff:ffff")[2].partition("MGID")[0]
+        assert re.search(r"Mtu\.+(0x\w+)", group)[1] == {4092: "0x85", 2044: "0x84"}[expected]
+        assert re.search(r"SL\.+(0x\w+)", group)[1] == {4092: "0x1", 2044: "0x0"}[expected]
+        size = str(expected - 28)  # the headers of IP and ICMP
+        assert " 3 received" in nodes.net(A, "ping", "-c", "3", "-i", "0.1", "-W", "5", "-M", "do", "-s", size, target)
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""Which cables to isolate: those that findings name, within a budget, never the last path between two hosts.
+"""Choose the cables to isolate: those that findings name, within a budget, never the last path
+between two hosts.
 
 Two proofs. The graph: without the cable its two switches are still connected, and each keeps half of its cables to
 other switches. The tables: softib's subnet manager brings up a copy of the fabric without the chosen cables, and its
@@ -155,7 +156,18 @@ def _choice(cables: _Cables, one: Finding, cable: int, why: str) -> Choice:
     name = " ↔ ".join(f.port_name(p) for p in ports)
     commands = [] if why else _commands(f, nodes, ports)
     guids = [f"{guid:#018x}" for guid, _ in ends]
-    return Choice(name, one.code, one.message, confidence, not why, why, left, commands, ends, guids)
+    return Choice(
+        cable=name,
+        code=one.code,
+        message=one.message,
+        confidence=confidence,
+        isolate=not why,
+        why=why,
+        cables_left=left,
+        commands=commands,
+        ends=ends,
+        guids=guids,
+    )
 
 
 def _commands(f: Fabric, nodes: list[int], ports: list[int]) -> list[str]:

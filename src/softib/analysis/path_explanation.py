@@ -15,9 +15,10 @@ from softib.fabric.model import Fabric
 from softib.fabric.node_finder import NodeFinder, distinct_names
 from softib.fabric.subnets import subnet_of
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.plural import counted
+from softib.plural import counted, plural
 from softib.result import Result
 from softib.routing.graph import SwitchGraph
+from softib.scenario.cut_off import Parts
 from softib.scenario.graph_view import graph_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ BASE, FULL = 0x7FFF, 0x8000
 
 @dataclass(frozen=True)
 class Alternative(Result):
-    """Another egress of a switch, also on a shortest path."""
+    """A different egress of a switch, also on a shortest path."""
 
     portnum: int
     to: str
@@ -107,9 +108,12 @@ class Explanation(Result):
 
     def lines(self) -> list[str]:
         """Return text lines: the hops, the reasons, and what would change the path."""
-        ends = f"{self.a} (LID {self.slid}) to {self.b} (LID {self.dlid})"
+        a, b = (
+            f"{port} ({f'LID {lid}' if lid else 'no LID'})" for port, lid in ((self.a, self.slid), (self.b, self.dlid))
+        )
+        sl = f"; SL {self.sl} ({self.sl_source})" if self.hops or not self.ended else ""
         return [
-            f"{ends}; engine {self.engine}; SL {self.sl} ({self.sl_source})",
+            f"{a} to {b}; engine {self.engine}{sl}",
             *(f"  {hop}" for hop in self.hops),
             *([f"  {self.ended}"] if self.ended else []),
             *(["why", *(f"  {reason}" for reason in self.reasons)] if self.reasons else []),
@@ -127,7 +131,7 @@ def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = ""
     distance = _distances(f, graph, b)
     path.ended = _apart(f, names, graph, distance, a, b)
     if not path.ended and not (path.slid and path.dlid):
-        why = _why_no_lid(f, distance)
+        why = _why_no_lid(f, names, graph, distance, b)
         path.ended = f"{_place(f, names, a if not path.slid else b)} has no LID: {why}"
     if path.ended:
         return path
@@ -232,8 +236,9 @@ def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
     from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
     f, ports = tables.fabric, (np.array([a]), np.array([b]))
-    if not (f.lid[a] and f.lid[b]):
-        return 0, "assumed: a port has no LID", ""
+    without = [f.port_name(port) for port in dict.fromkeys((a, b)) if not f.lid[port]]
+    if without:
+        return 0, f"assumed: {' and '.join(without)} {plural(len(without), 'has', 'have')} no LID", ""
     if tables.subnet is not None:
         sl, source = int(path_record_sls(tables.subnet, *ports)[0]), "stated by softib's subnet administration"
     elif tables.ask_sls is not None:
@@ -265,18 +270,22 @@ def _apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray
     if others := _other_ports(f, b):
         from_a = _distances(f, graph, a)
         pairs += [(a, p) for p in others if _on(f, from_a, p)]
-    hint = f"; {' and '.join(_place(f, names, p) for p in pairs[0])} are on one" if pairs else ""
-    return f"no cables join {_place(f, names, a)} and {_place(f, names, b)}: they are on two subnets{hint}"
+    hint = f"; {' and '.join(_place(f, names, p) for p in pairs[0])} are on one subnet" if pairs else ""
+    why = Parts(f, graph, names).apart(a, b)
+    return f"no cables join {_place(f, names, a)} and {_place(f, names, b)}: {why}{hint}"
 
 
-def _why_no_lid(f: Fabric, distance: np.ndarray) -> str:
-    """Return the switch of a port that is connected to the switches with a ``distance``."""
+def _why_no_lid(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, port: int) -> str:
+    """Return why ``port`` has no LID; switches with a ``distance`` are connected to it."""
     ends = f.end_ports()
     ends = ends[f.lid[ends] > 0]
     node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
     if (distance[node] >= 0).any():
         return "the subnet manager did not assign one"
-    return "the subnet manager is on another subnet" if len(ends) else "no subnet manager has run yet"
+    if not len(ends):
+        return "no subnet manager has run yet"
+    apart = Parts(f, graph, names).apart(port, int(ends[0]))
+    return f"the subnet manager is on another subnet{f'; {apart}' if apart else ''}"
 
 
 def _switch_at(f: Fabric, port: int) -> int:
@@ -415,7 +424,17 @@ def _hop(
             if distance[f.port_node[q]] == distance[node] - 1:
                 others.append(Alternative(p, _place(f, names, q), int(lids[p])))
     vl = _vl(f, base + out, in_port or 0, path.sl)
-    return Hop(names[node], in_port, out, names[to], int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)
+    return Hop(
+        node=names[node],
+        in_port=in_port,
+        out_port=out,
+        to=names[to],
+        to_port=int(f.port_num[peer]),
+        vl=vl,
+        lids=int(lids[out]),
+        alternatives=tuple(others),
+        shorter=shorter,
+    )
 
 
 def _end_lids(f: Fabric) -> np.ndarray:

@@ -107,12 +107,13 @@ def _predict(
     """Compute the loads of the patterns and of ``traffic``, and the results of other engines."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import traffic_of
+    from softib.workloads.hosts import names_without_lid
 
     with steps("prediction"):
         cut = report.recognised.bisection if report.recognised else None
         report.prediction = predict(tables.fabric, tables.graph, tables.lft, seed=seed, cut=cut)
         if traffic is not None and report.prediction is not None:
-            matrix = traffic.matrix(report.prediction.endpoints.name)
+            matrix = traffic.matrix(report.prediction.endpoints.name, names_without_lid(tables.fabric))
             report.traffic = traffic_of(tables.fabric, report.prediction.network, matrix)
     if report.prediction is not None:
         from softib.analysis.engines import compare_engines

@@ -6,15 +6,14 @@ MADs as any other fabric is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from softib.analysis.endpoints import endpoints_of
 from softib.analysis.pipeline import Steps, quietly
 from softib.analysis.prediction import network_of
+from softib.components import components
 from softib.diags.structure.recognise import recognise
 from softib.errors import InputError
 from softib.fabric.model import Fabric
@@ -25,8 +24,11 @@ from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
 from softib.plural import counted
+from softib.routing.engine import route
+from softib.routing.graph import SwitchGraph
 from softib.routing.tables import min_hops
 from softib.scenario.bring_up import BringUp, bring_up
+from softib.scenario.graph_view import graph_of
 from softib.sim import static
 from softib.sm.config import config_of
 
@@ -44,8 +46,8 @@ rows. Assumed; ``softib plan cables`` computes them."""
 @dataclass(frozen=True)
 class Failure:
     """``part``: the device or cable that fails; ``lost``: host ports that the manager no longer reaches;
-    ``effective``: effective bisection of the other host ports, relative to their own links, after
-    the subnet manager has routed around it."""
+    ``effective``: effective bisection of the other host ports, relative to their own links, with the
+    tables that the subnet manager writes without it."""
 
     part: str
     lost: int
@@ -108,10 +110,15 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
 
 def _in_order(demand: Demand) -> tuple[list[Candidate], list[str]]:
     """Return the designs for ``demand``, first those with the requested oversubscription and the
-    fewest switches and cables, and the refused kinds."""
+    fewest switches and cables between them (UFM's cables, which some include, do not count), and the refused kinds."""
     shapes, refused = candidates(demand)
     other = lambda c: c.parameters.get("oversubscription", 1) != demand.oversubscription
-    return sorted(shapes, key=lambda c: (other(c), c.fabric.sizes.switches, c.fabric.sizes.cables)), refused
+    return sorted(shapes, key=lambda c: (other(c), c.fabric.sizes.switches, _between_switches(c.fabric))), refused
+
+
+def _between_switches(fabric: Fabric) -> int:
+    """Return the number of cables between switches."""
+    return int((fabric.switch_of_node[fabric.port_node[fabric.cable_port]] >= 0).all(axis=1).sum())
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
@@ -121,24 +128,24 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
     generator = fabric.source.generator
     _cut_cables(fabric)
     up = _brought_up(fabric)
-    ports = _port(up, endpoints_of(up.fabric, up.graph).row)
-    effective, hops, _ = _figures(up, ports, seed)
+    ports = _port(up.fabric, up.graph, endpoints_of(up.fabric, up.graph).row)
+    effective, hops, _ = _figures(up.fabric, up.graph, up.routing.lft, ports, seed)
     level = generator["node_level"]
     cut = recognise(fabric).bisection
     by_tier = np.bincount(generator["cable_tier"], minlength=len(generator["tiers"]))
     return Design(
-        shape,
-        fabric,
-        int(np.count_nonzero(level == 0)),
-        {_tier(k): int(np.count_nonzero(level == k)) for k in range(1, generator["levels"] + 1)},
-        {tier: int(n) for tier, n in zip(generator["tiers"], by_tier, strict=True)},
-        hops,
-        None if cut.percent is None else cut.percent / 100,
-        effective,
-        tuple(_failures(up, level, ports, seed)),
-        None if twice is None else growth(fabric, twice.fabric),
-        _power(fabric, shape.parameters["generation"]),
-        price_of(book, fabric, shape.parameters["generation"], whole=True),
+        candidate=shape,
+        fabric=fabric,
+        host_ports=int(np.count_nonzero(level == 0)),
+        switches={_tier(k): int(np.count_nonzero(level == k)) for k in range(1, generator["levels"] + 1)},
+        cables={tier: int(n) for tier, n in zip(generator["tiers"], by_tier, strict=True)},
+        hops=hops,
+        bisection=None if cut.percent is None else cut.percent / 100,
+        effective=effective,
+        failures=tuple(_failures(up, level, ports, seed)),
+        growth=None if twice is None else growth(fabric, twice.fabric),
+        power=_power(fabric, shape.parameters["generation"]),
+        price=price_of(book, fabric, shape.parameters["generation"], whole=True),
     )
 
 
@@ -198,22 +205,24 @@ def _brought_up(fabric: Fabric) -> BringUp:
     return bring_up(copy, node=int(copy.cas[-1]), config=config_of({}))
 
 
-def _port(up: BringUp, ends: np.ndarray) -> np.ndarray:
-    """Return ports of the fabric that are ``ends`` of its graph."""
-    return up.fabric.node_base[up.graph.end_node[ends]] + up.graph.end_portnum[ends]
+def _port(fabric: Fabric, graph: SwitchGraph, ends: np.ndarray) -> np.ndarray:
+    """Return ports of ``fabric`` that are ``ends`` of its graph."""
+    return fabric.node_base[graph.end_node[ends]] + graph.end_portnum[ends]
 
 
-def _figures(up: BringUp, ports: np.ndarray, seed: int) -> tuple[float, int, int]:
+def _figures(
+    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ports: np.ndarray, seed: int
+) -> tuple[float, int, int]:
     """Return (effective bisection, switches on the longest shortest path, number of participating
-    ports) for the host ports ``ports`` that the manager reaches."""
-    end_of = np.full(up.fabric.sizes.ports, -1, np.int32)
-    compute = np.flatnonzero(up.graph.end_is_compute & ~np.isin(up.graph.end_node, up.unreached))
-    end_of[_port(up, compute)] = compute
+    ports) for those of the host ports ``ports`` that are in ``graph``."""
+    end_of = np.full(fabric.sizes.ports, -1, np.int32)
+    compute = np.flatnonzero(graph.end_is_compute & (graph.end_node >= 0))
+    end_of[_port(fabric, graph, compute)] = compute
     ends = end_of[ports][end_of[ports] >= 0]
     if len(ends) < 2:
         return 0.0, 0, len(ends)
-    network = network_of(up.fabric, up.graph, up.routing.lft, ends)
-    hops = min_hops(up.graph).hops
+    network = network_of(fabric, graph, lft, ends)
+    hops = min_hops(graph).hops
     with_hosts = np.unique(network.host_switch)
     between = hops[np.ix_(with_hosts, with_hosts)]
     longest = int(between[between < 255].max(initial=0)) + 1
@@ -221,32 +230,48 @@ def _figures(up: BringUp, ports: np.ndarray, seed: int) -> tuple[float, int, int
 
 
 def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> list[Failure]:
-    """Return a switch of each tier and a cable between switches, each dead by itself. The manager
-    that brought the fabric up routes around each, and afterwards the part works again.
-
-    The cable is first and the top switch last: afterwards the manager routes with roots without the dead switch.
-    """
-    fabric, faults = up.fabric, up.plane.faults
+    """Return a switch of each tier and a cable between switches, each dead by itself, with the tables that the
+    manager's engine computes without it."""
+    fabric = up.fabric
     hosts = int(np.count_nonzero(level == 0))
-    parts: list[tuple[str, Callable[[bool], None]]] = []
+    parts: list[tuple[str, np.ndarray]] = []
+    for k in range(1, int(level.max()) + 1):
+        node = int(np.flatnonzero(level == k)[0])
+        parts.append((f"{_tier(k)} {fabric.node_name(node)}", np.array(fabric.ports_of(node))))
     inner = np.flatnonzero((level[fabric.port_node[fabric.cable_port]] > 0).all(axis=1))
     if len(inner):
         port = int(fabric.cable_port[inner[0], 0])
-        parts.append((f"cable {fabric.port_name(port)}", lambda on: (faults.mend if on else faults.cut)(port)))
-    for k in range(1, int(level.max()) + 1):
-        node = int(np.flatnonzero(level == k)[0])
-        parts.append((f"{_tier(k)} {fabric.node_name(node)}", partial(faults.power, node)))
+        parts.append((f"cable {fabric.port_name(port)}", np.array([port])))
     failures = []
-    for part, work in parts:
-        work(False)
-        if not faults.is_up(up.port):
-            failures.append(Failure(part, hosts, 0.0))  # the only leaf
-        else:
-            up.sweep()
-            effective, _, alive = _figures(up, ports, seed)
-            failures.append(Failure(part, hosts - alive, effective))
-        work(True)
-    return [*failures[1:], failures[0]] if len(inner) else failures
+    for part, dead in parts:
+        graph, lft = _without(up, dead)
+        effective, _, alive = (0.0, 0, 0) if graph is None else _figures(fabric, graph, lft, ports, seed)
+        failures.append(Failure(part, hosts - alive, effective))
+    return failures
+
+
+def _without(up: BringUp, dead_ports: np.ndarray) -> tuple[SwitchGraph | None, np.ndarray]:
+    """Return the part of the fabric that the manager reaches if ``dead_ports`` are down (None: nothing), and its
+    tables: of the engine that the manager runs, with the roots of the whole tree."""
+    fabric, whole = up.fabric, up.routing
+    dead = np.zeros(fabric.sizes.ports, bool)
+    dead[dead_ports] = True
+    peer = int(fabric.port_peer[up.port])
+    if dead[peer] or dead[up.port]:
+        return None, whole.lft
+    part = components(fabric.sizes.nodes, *_joined(fabric, dead))
+    dead |= (part != part[fabric.port_node[up.port]])[fabric.port_node]
+    graph = graph_of(fabric, dead)
+    config = up.sm.config
+    roots = whole.roots if whole.engine == "ftree" else ()
+    return graph, route(graph, config.engines, replace(config.options, past_roots=roots)).lft
+
+
+def _joined(fabric: Fabric, dead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes at both ends of each cable that works."""
+    ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
+    nodes = fabric.port_node[ports[~dead[ports].any(axis=1)]]
+    return nodes[:, 0], nodes[:, 1]
 
 
 def _power(fabric: Fabric, generation: str) -> Power:

@@ -108,7 +108,7 @@ class Prediction(Result):
     @property
     @also(before="seed")
     def rails(self) -> int:
-        """Ports of the host with most of them."""
+        """Number of ports of the host with most of them."""
         return self.endpoints.rails
 
     def pattern(self, name: str) -> Pattern:
@@ -143,17 +143,17 @@ def predict(
     patterns = [
         _pairs("bisection", "random pairs between two random halves, both directions", bisection, samples),
         Pattern(
-            "shift",
-            "every host to the host k places on, for each k",
-            n,
-            len(shifts.shifts),
-            n - 1,
-            float(shifts.relative.mean()),
-            float(shifts.relative.min()),
-            float(shifts.load.max(initial=0)),
-            shifts.unrouted,
-            shifts.load.mean(axis=0),
-            shifts.load[int(shifts.relative.argmin())],
+            name="shift",
+            text="every host to the host k places on, for each k",
+            flows=n,
+            permutations=len(shifts.shifts),
+            of=n - 1,
+            relative=float(shifts.relative.mean()),
+            worst=float(shifts.relative.min()),
+            most=float(shifts.load.max(initial=0)),
+            unrouted=shifts.unrouted,
+            load=shifts.load.mean(axis=0),
+            peak=shifts.load[int(shifts.relative.argmin())],
         ),
         _all_to_all(network, every),
         _incast(network, order, rng),
@@ -203,17 +203,17 @@ def _narrowest(
 def _pairs(name: str, description: str, bisection: static.Bisection, samples: int) -> Pattern:
     """Return the pattern of random pairs between the halves of ``bisection``."""
     return Pattern(
-        name,
-        description,
-        2 * bisection.pairs,
-        samples,
-        0,
-        bisection.relative,
-        float(bisection.samples.min()),
-        float(bisection.worst.max(initial=0)),
-        bisection.unrouted,
-        bisection.load,
-        bisection.peak,
+        name=name,
+        text=description,
+        flows=2 * bisection.pairs,
+        permutations=samples,
+        of=0,
+        relative=bisection.relative,
+        worst=float(bisection.samples.min()),
+        most=float(bisection.worst.max(initial=0)),
+        unrouted=bisection.unrouted,
+        load=bisection.load,
+        peak=bisection.peak,
     )
 
 
@@ -237,17 +237,17 @@ def _all_to_all(network: Network, loads: static.Loads) -> Pattern:
     relative = float((host_time / time).mean()) if time else 0.0
     load = loads.load.astype(np.float64)
     return Pattern(
-        "all-to-all",
-        "every host to every other at once",
-        loads.flows,
-        1,
-        1,
-        relative,
-        relative,
-        float(load.max(initial=0)),
-        loads.unrouted,
-        load,
-        load,
+        name="all-to-all",
+        text="every host to every other at once",
+        flows=loads.flows,
+        permutations=1,
+        of=1,
+        relative=relative,
+        worst=relative,
+        most=float(load.max(initial=0)),
+        unrouted=loads.unrouted,
+        load=load,
+        peak=load,
     )
 
 
@@ -260,17 +260,17 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
     relative = rate / np.minimum(network.host_gbps[src], network.host_gbps[dst])
     load = loads.load.astype(np.float64)
     return Pattern(
-        "incast",
-        f"{k} random hosts to one",
-        k,
-        1,
-        1,
-        float(relative.mean()),
-        float(relative.min()),
-        float(load.max(initial=0)),
-        loads.unrouted,
-        load,
-        load,
+        name="incast",
+        text=f"{k} random hosts to one",
+        flows=k,
+        permutations=1,
+        of=1,
+        relative=float(relative.mean()),
+        worst=float(relative.min()),
+        most=float(load.max(initial=0)),
+        unrouted=loads.unrouted,
+        load=load,
+        peak=load,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from softib.analysis.model import OtherSubnet, SwitchRoutes
-from softib.analysis.routing import Routed, Steps, from_engine, from_unmanaged, judge
+from softib.analysis.routing import Routed, Steps, from_engine, from_unmanaged, judge, note_parts
 from softib.components import components
 from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.end_ports import valid_lids
@@ -69,7 +69,7 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
         )
     subnets = managed_subnets(fabric)
     if len(subnets) < 2:
-        return _subnet_as_programmed(result, steps)
+        return note_parts(_subnet_as_programmed(result, steps))
     every = []
     for ends in subnets:
         per_port = {name: partial(result.extra[name], port=int(ends[0])) for name in PER_SUBNET if name in result.extra}
@@ -157,7 +157,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     fabric, notes = _without_unrouted_parts(fabric, lft)
     problems = [*unknown, *problems]
     if not (subnets := subnets_by_lids(fabric)):
-        return _subnet_of_file(fabric, path, lft, notes, problems, steps)
+        return note_parts(_subnet_of_file(fabric, path, lft, notes, problems, steps))
     fabric = _with_tables(fabric, lft, lft.shape[1] - 1)
     alone = [one_subnet(fabric, ends) for ends in subnets]
     every = [_subnet_of_file(one, path, one.lft[:, : lft.shape[1]], list(notes), problems, steps) for one in alone]

@@ -24,12 +24,23 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import Channel
 from softib.routing.proof.verify import Failure, Proof, verify
 from softib.routing.quality import Balance, balance
+from softib.scenario.cut_off import notes_of_parts
 
 if TYPE_CHECKING:
     from softib.scenario.bring_up import BringUp
     from softib.sm.config import SmConfig
 
-__all__ = ["Labels", "Routed", "Steps", "bring_up_part", "from_engine", "from_unmanaged", "judge", "with_names"]
+__all__ = [
+    "Labels",
+    "Routed",
+    "Steps",
+    "bring_up_part",
+    "from_engine",
+    "from_unmanaged",
+    "judge",
+    "note_parts",
+    "with_names",
+]
 
 Steps = Callable[[str], AbstractContextManager[None]]
 
@@ -94,22 +105,32 @@ def from_engine(
         r = up.routing
         origin = "written by softib's subnet manager over MADs"
         wanted = r.engine if "," in name else name
-        part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
+        part, proof, even = judge(
+            fabric, up.graph, r.lft, wanted, origin, path_sl=r.path_sl, sl2vl=r.sl2vl, notes=list(r.notes)
+        )
     part.tables = r.engine
     return Routed(
-        fabric,
-        up.graph,
-        r.lft,
-        part,
-        proof,
-        even,
-        bring_up_part(up, master),
-        options,
-        r.path_sl,
+        fabric=fabric,
+        graph=up.graph,
+        lft=r.lft,
+        part=part,
+        proof=proof,
+        balance=even,
+        bring_up=bring_up_part(up, master),
+        options=options,
+        path_sl=r.path_sl,
         config=config,
         manager_node=section.get("node", master),
         subnet=up,
     )
+
+
+def note_parts(of: Routed) -> Routed:
+    """Return ``of``; if pairs or LIDs are missing in its tables, with notes of the parts that have no link
+    to the largest."""
+    if of.part.unreachable or of.part.ports_without_lid:
+        of.part.notes += notes_of_parts(of.fabric, of.graph)
+    return of
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
@@ -124,15 +145,15 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
             f"manager and stay down, such as {some}"
         )
     return BringUpPart(
-        fabric.port_name(up.port),
-        up.routing.engine,
-        sweep.sets,
-        len(up.unreached),
-        sweep,
-        with_names(notes, fabric),
-        list(sweep.problems),
-        "" if master is None else fabric.node_name(master),
-        fabric.port_node[up.port] == master,
+        node=fabric.port_name(up.port),
+        engine=up.routing.engine,
+        sets=sweep.sets,
+        unreached=len(up.unreached),
+        sweep=sweep,
+        notes=with_names(notes, fabric),
+        problems=list(sweep.problems),
+        master="" if master is None else fabric.node_name(master),
+        in_its_place=fabric.port_node[up.port] == master,
     )
 
 
@@ -142,6 +163,7 @@ def judge(
     lft: np.ndarray,
     engine: str,
     origin: str,
+    *,
     path_sl: np.ndarray | None = None,
     sl2vl: np.ndarray | None = None,
     notes: list[str] | None = None,
@@ -159,27 +181,27 @@ def judge(
         which = "between switches" if proof.among_switches else "to and from switches"
         notes.append(f"packets {which} alone make a credit loop of {len(proof.switch_loop)} channels")
     part = RoutingPart(
-        engine,
-        proof.deadlock_free,
-        _steps(fabric, graph, proof.credit_loop),
-        proof.unreachable,
-        proof.hops,
-        engine,
-        proof.ca_ca.loop + proof.ca_switch.loop,
-        _ports_without_lid(fabric, graph),
-        proof.switch_unreachable - from_unmanaged(graph),
-        origin,
-        with_names(notes, fabric),
-        AllPairs(proof.ca_ca, proof.ca_switch, proof.switch_switch, proof.switch_ca),
-        proof.hops_ca,
-        proof.channels,
-        proof.dependencies,
-        proof.vls,
-        proof.assumed,
-        _steps(fabric, graph, proof.answer_loop),
-        _steps(fabric, graph, proof.switch_loop),
-        [_lost_pair(fabric, graph, f) for f in proof.failures],
-        _spread(fabric, graph, even),
+        engine=engine,
+        deadlock_free=proof.deadlock_free,
+        credit_loop=_steps(fabric, graph, proof.credit_loop),
+        unreachable=proof.unreachable,
+        hops=proof.hops,
+        tables=engine,
+        loops=proof.ca_ca.loop + proof.ca_switch.loop,
+        ports_without_lid=_ports_without_lid(fabric, graph),
+        switch_unreachable=proof.switch_unreachable - from_unmanaged(graph),
+        origin=origin,
+        notes=with_names(notes, fabric),
+        pairs=AllPairs(proof.ca_ca, proof.ca_switch, proof.switch_switch, proof.switch_ca),
+        hops_ca=proof.hops_ca,
+        channels=proof.channels,
+        dependencies=proof.dependencies,
+        vls=proof.vls,
+        sls_assumed=proof.assumed,
+        answer_loop=_steps(fabric, graph, proof.answer_loop),
+        switch_loop=_steps(fabric, graph, proof.switch_loop),
+        failures=[_lost_pair(fabric, graph, f) for f in proof.failures],
+        balance=_spread(fabric, graph, even),
     )
     return part, proof, even
 

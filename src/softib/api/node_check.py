@@ -69,7 +69,7 @@ class NodeCheck(Suggests, Result):
 
     @property
     def good(self) -> bool:
-        """No fault."""
+        """Return whether the host has no fault."""
         return not self.faults
 
     @property
@@ -208,7 +208,20 @@ def _events(host: HostFacts, faults: list[NodeFault]) -> list[HealthEvent]:
             entities += [HealthEntity("NICPort", f"{fault.adapter}/{fault.port}")] if fault.port is not None else []
         action = "CONTACT_SUPPORT" if fatal else "NONE"
         codes = [] if healthy else [check]
-        return HealthEvent(1, AGENT, "NIC", check, fatal, healthy, message, action, codes, entities, now, host.name)
+        return HealthEvent(
+            version=1,
+            agent=AGENT,
+            component_class="NIC",
+            check_name=check,
+            is_fatal=fatal,
+            is_healthy=healthy,
+            message=message,
+            recommended_action=action,
+            error_code=codes,
+            entities=entities,
+            generated=now,
+            node=host.name,
+        )
 
     if not faults:
         return [event("node-check", True, "as expected", None)]

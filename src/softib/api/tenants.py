@@ -7,6 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ def serve_tenants(
 
     At the first start an account ``admin`` is created; its password is in ``admin-password`` below
     the folder of ``tenants``. Raises :class:`InputError` if nothing can be programmed, or another
-    process serves the same folder.
+    process serves the same folder, subnet or manager's file.
     """
     from softib.web.access import is_loopback
     from softib.web.server import DEFAULT_PORT
@@ -77,8 +78,8 @@ def serve_tenants(
     if tenants.client_ca is not None and tls is None and is_loopback(host):
         raise InputError("client_ca needs TLS; add certificate")
     served = prepared(source, token, every, jobs, history, notice)
-    service = _service(source, tenants, notice)
-    try:
+    with ExitStack() as held:
+        service = _service(source, tenants, notice, held)
         from softib.web.ufm.app import gate_of
 
         if tls is None and not is_loopback(host):
@@ -87,26 +88,27 @@ def serve_tenants(
         run(
             served, host, number, token, ready or (lambda address: None), lambda app: gate_of(app, served, service), tls
         )
-    finally:
-        service.close()
 
 
-def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantService:
+def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStack) -> TenantService:
+    """Return the service; ``held`` closes it, and then its locks of the subnet and of the manager's file."""
     from softib.monitor.opening import is_live, open_source
     from softib.tenants.accounts import Account
+    from softib.tenants.exclusive import lock, lock_subnet
     from softib.tenants.intruders import IntruderWatch
+    from softib.tenants.managers import FileManager
     from softib.tenants.service import TenantService
 
     if not is_live(source):
         raise InputError(f"{source}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one")
     path = Path(tenants.folder)
     manager = _manager(source, path, tenants)
+    held.enter_context(lock_subnet(_subnet_name(source), path))
+    if isinstance(manager, FileManager):
+        held.enter_context(lock(manager.lock_path(), str(manager.file), path))
     intruders = IntruderWatch(lambda: _listening(source), time.time)
-    try:
-        service = TenantService(path, lambda: open_source(source), manager, intruders=intruders)
-    except BaseException:
-        intruders.close()
-        raise
+    service = TenantService(path, lambda: open_source(source), manager, intruders=intruders)
+    held.callback(service.close)
     if not service.accounts.all():
         password = secrets.token_hex(16)  # no "-" in front: clients take it as an argument
         write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
@@ -114,6 +116,16 @@ def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantServi
         service.accounts.put(Account(ADMIN, "admin"), password)
         notice(f"the password of {ADMIN} is in {path / PASSWORD_FILE}")
     return service
+
+
+def _subnet_name(source: str) -> str:
+    """Return the name of a running fabric, or the PortGUID of a umad device."""
+    from softib.live.umad_client.devices import find_device
+    from softib.monitor.opening import PREFIX
+
+    if not source.startswith(PREFIX):
+        return source
+    return f"{PREFIX}{find_device(source.removeprefix(PREFIX) or None).guid:016x}"
 
 
 def _listening(source: str) -> tuple[MadWire, Callable[[], None]]:

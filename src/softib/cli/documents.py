@@ -1,4 +1,4 @@
-"""The documents of ``--json``: which result prints each of them."""
+"""The documents of ``--json``, each with the result that prints it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTS: dict[str, str] = {
     "accept-cover": "api.acceptance.coverage:Coverage",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.watch.baseline:Recorded",
-    "calibrate": "api.simulation.calibrating:Calibration",
+    "calibrate": "api.simulation.calibration:Calibration",
     "check": "analysis.model:CheckResult",
     "ci": "api.running.ci:CiRun",
     "compare": "analysis.simulation.networks:NetworkComparison",

@@ -54,27 +54,27 @@ class Path:
 
     @classmethod
     def of(cls, record: bytes) -> Path:
-        """From PathRecord's bytes."""
+        """Return the path in a PathRecord's bytes."""
         r = codec(PathRecord).unpack(record)
         return cls(
-            r["sgid"],
-            r["dgid"],
-            r["slid"],
-            r["dlid"],
-            r["pkey"],
-            r["sl"],
-            r["mtu"],
-            r["rate"],
-            r["packet_life_time"],
-            r["hop_limit"],
-            r["tclass"],
-            r["flow_label"],
-            record[: PathRecord.size],
+            sgid=r["sgid"],
+            dgid=r["dgid"],
+            slid=r["slid"],
+            dlid=r["dlid"],
+            pkey=r["pkey"],
+            sl=r["sl"],
+            mtu=r["mtu"],
+            rate=r["rate"],
+            life_time=r["packet_life_time"],
+            hop_limit=r["hop_limit"],
+            tclass=r["tclass"],
+            flow_label=r["flow_label"],
+            octets=record[: PathRecord.size],
         )
 
     @classmethod
     def back(cls, req: dict) -> Path:
-        """To the sender of this REQ: its primary path, seen from the receiver."""
+        """Return the path to the sender of this REQ: its primary path, seen from the receiver."""
         life_time = req["primary_local_ack_timeout"]
         return cls.of_fields(
             sgid=req["primary_remote_gid"],
@@ -93,7 +93,7 @@ class Path:
 
     @classmethod
     def of_group(cls, m: dict, slid: int) -> Path:
-        """To a multicast group, from a MCMemberRecord's fields."""
+        """Return the path to a multicast group, from the fields of its MCMemberRecord."""
         return cls.of_fields(
             sgid=m["port_gid"],
             dgid=m["mgid"],
@@ -152,7 +152,7 @@ def qkey_of(ps: int) -> int:
 
 
 class State(IntEnum):
-    """Of a connection, or of the resolution of a service ID (SIDR)."""
+    """State of a connection, or of the resolution of a service ID (SIDR)."""
 
     IDLE = auto()
     LISTEN = auto()
@@ -275,5 +275,5 @@ class Endpoint:
 
     @property
     def is_ud(self) -> bool:
-        """It resolves service IDs instead of connecting."""
+        """Return whether the endpoint resolves service IDs instead of connecting."""
         return self.qp_type == QpType.UD

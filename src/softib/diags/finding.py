@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Literal
 
 from softib.errors import InputError
+from softib.plural import few
 from softib.result import HIDDEN, Result, key
 
 __all__ = ["CODES", "MANY", "Code", "Each", "Finding", "Location", "Severity", "code", "each_or_one", "few", "finding"]
@@ -121,12 +122,6 @@ def each_or_one(
         {**(evidence or {}), count: len(several), "each": each},
         severity=severity,
     )
-
-
-def few(names: Iterable[str], most: int = 4) -> str:
-    """Return the first ``most`` of ``names`` for a message, and the number of others."""
-    every = list(names)
-    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
 def finding(

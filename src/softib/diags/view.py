@@ -51,7 +51,8 @@ class HostDescription:
 
     @property
     def is_one_host(self) -> bool:
-        """False if more adapters carry this description than a host of this form has: then two hosts share the name."""
+        """Return False if more adapters carry this description than a host of this form has, so
+        that two hosts share the name."""
         return self.carriers <= self.usual
 
 

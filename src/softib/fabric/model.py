@@ -49,7 +49,8 @@ class Source:
     holds the recorded identity fields of each node. ``system_links`` is the number of links
     between systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool
     that wrote the source. ``sms`` are the subnet managers that the source lists: dicts with
-    ``node``, ``portnum``, ``priority``, ``state``.
+    ``node``, ``portnum``, ``priority``, ``state``. ``down_cables`` are the cables of a running
+    fabric without a working link, which are not in its copy: int64[n, 2] rows of their ports.
     """
 
     format: str = "generated"
@@ -59,6 +60,7 @@ class Source:
     sms: list[dict[str, Any]] = field(default_factory=list)
     generator: dict[str, Any] = field(default_factory=dict)
     reported: list[Reported] = field(default_factory=list)
+    down_cables: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64), compare=False)
 
 
 class Fabric:

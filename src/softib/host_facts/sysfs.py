@@ -90,16 +90,16 @@ def _adapter(files: FileReader, folder: Path) -> AdapterFacts:
     device = folder / "device"
     ports = sorted((p for p in _entries(folder / "ports") if p.name.isdigit()), key=lambda p: int(p.name))
     return AdapterFacts(
-        folder.name,
-        files.line(folder / "hca_type"),
-        files.line(folder / "fw_ver"),
-        files.line(folder / "board_id"),
-        files.line(folder / "node_guid"),
-        device.resolve().name if device.exists() else "",
-        _pcie(files, device),
-        files.number(device / "numa_node", -1),
-        files.number(device / "sriov_numvfs"),
-        [_port(files, one) for one in ports],
+        name=folder.name,
+        kind=files.line(folder / "hca_type"),
+        firmware=files.line(folder / "fw_ver"),
+        psid=files.line(folder / "board_id"),
+        node_guid=files.line(folder / "node_guid"),
+        slot=device.resolve().name if device.exists() else "",
+        pcie=_pcie(files, device),
+        numa_node=files.number(device / "numa_node", -1),
+        virtual_functions=files.number(device / "sriov_numvfs"),
+        ports=[_port(files, one) for one in ports],
     )
 
 
@@ -127,18 +127,18 @@ def _port(files: FileReader, folder: Path) -> PortFacts:
         if text.isdigit():
             counters[one.name] = int(text)
     return PortFacts(
-        int(folder.name),
-        _named(files.line(folder / "state")),
-        _named(files.line(folder / "phys_state")),
-        files.line(folder / "link_layer"),
-        rate,
-        _number(rate),
-        int(lanes[1]) if lanes else 0,
-        files.number(folder / "lid"),
-        files.number(folder / "sm_lid"),
-        [g for g in gids if g and not EMPTY_GID.search(g)],
-        [k for k in keys if k],
-        counters,
+        number=int(folder.name),
+        state=_named(files.line(folder / "state")),
+        physical_state=_named(files.line(folder / "phys_state")),
+        link_layer=files.line(folder / "link_layer"),
+        rate=rate,
+        gbps=_number(rate),
+        lanes=int(lanes[1]) if lanes else 0,
+        lid=files.number(folder / "lid"),
+        sm_lid=files.number(folder / "sm_lid"),
+        gids=[g for g in gids if g and not EMPTY_GID.search(g)],
+        pkeys=[k for k in keys if k],
+        counters=counters,
     )
 
 

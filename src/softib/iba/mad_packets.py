@@ -27,7 +27,7 @@ PSN_MASK = QP_MASK = 0xFFFFFF
 
 
 def mad_packets(
-    mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any, first_psn: int = 0, vl: Any = 0
+    mad: np.ndarray, slid: Any, dlid: Any, *, sl: Any, pkey: Any, sqp: Any, dqp: Any, first_psn: int = 0, vl: Any = 0
 ) -> np.ndarray:
     """Return uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs
     computed.

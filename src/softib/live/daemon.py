@@ -55,7 +55,7 @@ class Peer(Protocol):
         sockets)."""
 
     def tick(self, now_ps: int) -> None:
-        """Do what is due. Called after each wait, even one that ended early."""
+        """Execute everything that is due. Called after each wait, even one that ended early."""
 
 
 class EventLoop:
@@ -125,25 +125,47 @@ class Daemon:
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
+        with contextlib.ExitStack() as parts:  # closed if a part fails: removing files takes descriptors
+            self._make(fabric, parts.callback)
+            self._parts = parts.pop_all()
+        self.ready_s: float | None = None
+        self._fold_at = 0.0
+        self._full = False
+        self.stopping = self.reload = False
+        self.manager_failed = False
+        self.partitions: str | None = None
+        """The partition file that a program gave its manager while it ran."""
+
+    def _make(self, fabric: Fabric, closing: Callable[[Callable[[], None]], object]) -> None:
+        """Make the parts, each of which reports to ``closing`` how it is closed."""
+        settings, instance = self.settings, self.instance
         fabric.name = instance.name
         power_on(fabric, keep_lids=True)  # before: in shared memory, reading a page that was never written allocates it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
+        closing(self.shared.close)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
         self.traffic = Traffic(instance.traffic, plane.tables)
+        closing(self.traffic.close)
         self.router = MadRouter(plane, self.traffic.cells)
         self.faults = FaultController(self.router)
         self.crash_log = self.router.report_bug = CrashLog(instance.log)
         self.selector = selectors.DefaultSelector()
+        closing(self.selector.close)
         sockets = UnixSockets(drawn_name(instance.name)) if settings.udp is None else UdpSockets(port=settings.udp)
         self.server = IbsimServer(self.router, sockets, self.selector)
+        closing(self.server.close)
         self.ranks = Ranks(self.server.finder)
         self.umads = UmadServer(self.router, instance.folder, self.selector, profile=settings.profile)
+        closing(self.umads.close)
         self.verbs = VerbsServer(self.router, self.traffic, self.shared, instance.folder, self.selector, clock_ps)
+        closing(self.verbs.close)
         unread = UnreadCompletions(self.verbs.memory)
         self.cm = RdmaCmServer(self.router, instance.folder, self.selector, self.umads.views, unread=unread)
+        closing(self.cm.close)
         self.operations = Operations(self)
         self.control = ControlServer(instance.control, self.selector, self.operations.table(), self.crash_log)
+        closing(self.control.close)
         peers: tuple[Peer, ...] = self.router, self.server, self.umads, self.cm, self.faults
         self.loop = EventLoop(self.selector, *peers, on_ready=self.router.on_ready)
         self.manager: InternalManager | None = None
@@ -154,15 +176,9 @@ class Daemon:
             self.manager.arrival = lambda: self.umads.requests.ancillary
         self.pcap = MadCapture(settings.pcap, self.fabric) if settings.pcap else None
         if self.pcap is not None:
+            closing(self.pcap.close)
             self.router.capture(self.pcap)
             self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole
-        self.ready_s: float | None = None
-        self._fold_at = 0.0
-        self._full = False
-        self.stopping = self.reload = False
-        self.manager_failed = False
-        self.partitions: str | None = None
-        """The partition file that a program gave its manager while it ran."""
 
     # -- life --
 
@@ -186,8 +202,8 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """The internal manager works, then programs are served once. An exception in it is logged, and the fabric
-        keeps running."""
+        """Let the internal manager work, then serve each program once. An exception in it is
+        logged, and the fabric keeps running."""
         self._publish()  # before a sweep, which takes time: programs whose cable was pulled learn it now
         if self.reload:  # SIGHUP has the same meaning as for OpenSM
             self.reload = False
@@ -282,14 +298,5 @@ class Daemon:
 
     def close(self) -> None:
         """Close every socket and free the name."""
-        self.server.close()
-        self.umads.close()
-        self.verbs.close()
-        self.traffic.close()
-        self.cm.close()
-        self.control.close()
-        self.selector.close()
-        if self.pcap is not None:
-            self.pcap.close()
-        self.shared.close()
+        self._parts.close()
         self.instance.release()

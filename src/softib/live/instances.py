@@ -1,8 +1,9 @@
 """Running fabrics by name: one directory each, and a lock that its daemon holds while it runs.
 
-The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its
-user may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon
-dies: the remains of a killed daemon do not keep another from starting.
+The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that
+variable; only the user who started the fabric has access. ``lock`` is held with flock(2), which the
+kernel releases however the daemon dies: the remains of a killed daemon do not keep another from
+starting.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError, UnknownName, os_reason
 from softib.live.admission import user_name
 
-__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale"]
+__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale", "starting"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 bytes)."""
@@ -62,6 +64,12 @@ def _root_path() -> Path:
     shm = Path("/dev/shm")
     base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
     return Path(runtime) / "softib" if runtime else base / f"softib-{os.getuid()}"
+
+
+def services_path() -> Path:
+    """Return the directory for locks of services, beside that of running fabrics."""
+    place = root()
+    return place.with_name(f"{place.name}-services")
 
 
 @dataclass
@@ -123,11 +131,13 @@ class Instance:
             else:
                 path.unlink(missing_ok=True)
 
-    def forget(self) -> None:
-        """Remove the directory of a fabric that never ran. Does nothing if a daemon holds the name."""
+    def forget(self, folder: bool) -> None:
+        """Remove the files of a daemon that did not start, and with ``folder`` the directory too. Does nothing if a
+        daemon holds the name."""
         with contextlib.suppress(InputError, OSError):
             claimed = claim(self.name)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            if folder:
+                shutil.rmtree(self.folder, ignore_errors=True)
             claimed._close()
 
     def release(self) -> None:
@@ -167,22 +177,64 @@ def free(name: str) -> Instance:
     return instance
 
 
+@contextlib.contextmanager
+def starting(name: str) -> Iterator[tuple[Instance, int]]:
+    """Hold the directory of ``name`` while a detached daemon starts: of several processes that start one at the same
+    time, only one writes its log. Yield the instance and a descriptor, which the daemon inherits and closes
+    when it is ready. Raises :class:`InputError` if another process starts the fabric, or a daemon holds the name."""
+    instance = Instance(check_name(name), root() / name)
+    fd = _hold(instance.folder)
+    if fd < 0:
+        raise _taken(name)
+    try:
+        if instance.held():
+            raise _taken(name)
+        yield instance, fd
+    finally:
+        os.close(fd)
+
+
+def _hold(folder: Path) -> int:
+    """Return a descriptor of ``folder``, created if absent, that holds its lock; -1 if another process holds it."""
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile, by a start that failed
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                return -1
+            if _is_at(fd, folder):
+                return fd
+            os.close(fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Return whether ``path`` still is the open file ``fd``."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(fd), path.stat())
+    return False
+
+
 def claim(name: str) -> Instance:
     """Become the one daemon of ``name``; the remains of a dead one are removed. Raises
     :class:`InputError` while it runs."""
     instance = Instance(check_name(name), root() / name)
-    instance.folder.mkdir(mode=0o700, exist_ok=True)
-    fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + CLAIM_S  # a process that only checks it holds it for a moment
     while True:
+        instance.folder.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            if _is_at(fd, instance.folder / "lock"):  # not one that was removed with its directory
+                break
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(fd)
                 raise _taken(name) from None
             time.sleep(0.02)
+        os.close(fd)
     instance.lock = fd
     instance.clear()
     try:

@@ -46,8 +46,8 @@ def _head(path: Path) -> np.void | None:
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """From the thread that ran longest: all share one counter of the machine, and the second moment of a program
-    that was killed early is too imprecise."""
+    """Return nanoseconds of a tick, from the thread that ran longest: all share one counter of the
+    machine, and the second moment of a program that was killed early is too imprecise."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)
@@ -62,23 +62,23 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
         return None
     since = (events["ticks"] - head["ticks"][0]).astype(np.int64)
     return RecordedThread(
-        int(head["pid"]),
-        int(head["tid"]),
-        None if head["rank"] == NO_RANK else int(head["rank"]),
-        int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
-        np.round(events["compute"] * rate).astype(np.int64),
-        events["type"].astype(np.uint8),
-        events["opcode"].astype(np.int64),
-        events["qpn"].astype(np.int64),
-        events["peer"].astype(np.int64),
-        events["octets"].astype(np.int64),
-        round(int(head["away"]) * rate),
+        pid=int(head["pid"]),
+        tid=int(head["tid"]),
+        rank=None if head["rank"] == NO_RANK else int(head["rank"]),
+        ns=int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
+        compute=np.round(events["compute"] * rate).astype(np.int64),
+        type=events["type"].astype(np.uint8),
+        opcode=events["opcode"].astype(np.int64),
+        qpn=events["qpn"].astype(np.int64),
+        peer=events["peer"].astype(np.int64),
+        octets=events["octets"].astype(np.int64),
+        away=round(int(head["away"]) * rate),
     )
 
 
 def collective_names() -> tuple[str, ...]:
-    """By the number of ``collectives.h``: ``MPI_Allreduce``, ``torch all_reduce``. Number 0 is
-    none."""
+    """Return names of collectives by their number in ``collectives.h``: ``MPI_Allreduce``, ``torch
+    all_reduce``. Number 0 is none."""
     text = COLLECTIVES.path.read_text(encoding="ascii")
     numbered = {
         int(n): (lib, rest) for lib, rest, n in re.findall(r"^#define SOFTIB_(MPI|TORCH)_(\w+) (\d+)$", text, re.M)

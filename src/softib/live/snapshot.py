@@ -43,7 +43,10 @@ def read(instance: Instance) -> ReadResult:
     fabric = _still(instance)
     of_source = fabric.source.records & {"lengths"}
     fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=_managers(fabric))
-    delete_cables(fabric, _down(fabric))
+    down = _down(fabric)
+    ends = fabric.cable_port[down].astype(np.int64)
+    fabric.source.down_cables = ends[(ends >= 0).all(axis=1)]
+    delete_cables(fabric, down)
     return ReadResult(
         fabric, [], FORMAT, extra={"path_sls": partial(path_sls, instance), "pair_sls": partial(pair_sls, instance)}
     )

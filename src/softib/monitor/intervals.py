@@ -1,4 +1,4 @@
-"""From two readings to the increase of each counter, if it is known; and consecutive intervals as one table of
+"""Increases of counters between two readings, if known; and consecutive intervals as one table of
 observations.
 
 Counters of a port never decrease by themselves and stop at the largest value of their field (IBA 16.1.3.5). So
@@ -134,15 +134,15 @@ def carried(before: Reading | None, now: Reading) -> Reading:
 
     unknown = np.full(int(removed.sum()), np.nan)
     return Reading(
-        np.concatenate([now.guid, before.guid[removed]])[order],
-        np.concatenate([now.portnum, before.portnum[removed]])[order],
-        column(now.time_ns, before.time_ns, now.time_ns),
-        column(now.answered, before.answered, now.answered),
-        columns(now.value, before.value),
-        columns(now.have, before.have),
-        columns(now.stuck, before.stuck),
-        columns(now.at_most, before.at_most),
-        {name: np.concatenate([values, unknown])[order] for name, values in now.level.items()},
+        guid=np.concatenate([now.guid, before.guid[removed]])[order],
+        portnum=np.concatenate([now.portnum, before.portnum[removed]])[order],
+        time_ns=column(now.time_ns, before.time_ns, now.time_ns),
+        answered=column(now.answered, before.answered, now.answered),
+        value=columns(now.value, before.value),
+        have=columns(now.have, before.have),
+        stuck=columns(now.stuck, before.stuck),
+        at_most=columns(now.at_most, before.at_most),
+        level={name: np.concatenate([values, unknown])[order] for name, values in now.level.items()},
     )
 
 

@@ -131,21 +131,21 @@ class ManagerWatch:
             else np.ones(len(t.device_guid), bool)
         )
         return ManagerRound(
-            self.poller.now_ns(),
-            guid,
-            lid,
-            one.state if one else "",
-            one is not None and one.answers,
-            well,
-            self.sa_answered,
-            self.answer_s,
-            self.sa_answer_s,
-            one.act_count if one else 0,
-            one.still_s if one else 0.0,
-            len(t.device_guid),
-            int((~heard).sum()),
-            self._mean_wait(),
-            node,
+            time_ns=self.poller.now_ns(),
+            guid=guid,
+            lid=lid,
+            state=one.state if one else "",
+            answered=one is not None and one.answers,
+            port_answered=well,
+            sa_answered=self.sa_answered,
+            sm_answer_s=self.answer_s,
+            sa_answer_s=self.sa_answer_s,
+            act_count=one.act_count if one else 0,
+            still_s=one.still_s if one else 0.0,
+            agents=len(t.device_guid),
+            agents_silent=int((~heard).sum()),
+            sa_wait_s=self._mean_wait(),
+            node=node,
         )
 
     def _mean_wait(self) -> float:

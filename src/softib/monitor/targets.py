@@ -139,15 +139,15 @@ def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard |
     )
     end_device = np.searchsorted(device_guid, guid[agents]).astype(np.int32)
     return Targets(
-        ports,
-        device.astype(np.int32).reshape(-1),
-        end.astype(np.int32).reshape(-1),
-        device_guid,
-        lid[agents].astype(np.uint16),
-        end_device,
-        db.port_num[agents].copy(),
-        info,
-        db.port_modifier(rows).astype(np.uint32),
+        ports=ports,
+        device=device.astype(np.int32).reshape(-1),
+        end=end.astype(np.int32).reshape(-1),
+        device_guid=device_guid,
+        end_lid=lid[agents].astype(np.uint16),
+        end_device=end_device,
+        end_portnum=db.port_num[agents].copy(),
+        info=info,
+        modifier=db.port_modifier(rows).astype(np.uint32),
     )
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from softib.errors import MissingLibrary
+from softib.extras import install_command
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.plan.plugs import Order
-from softib.plan.price_book import CostBook, Range
+from softib.plan.price_book import CostBook, Range, Running
 from softib.plural import counted
 
-__all__ = ["COLUMNS", "Bill", "Item", "bill_of", "spares", "workbook"]
+__all__ = ["COLUMNS", "Bill", "Item", "Part", "bill_of", "spares", "workbook"]
 
 CONFIDENCE = 0.99
 """Probability that the spares last until they are replaced."""
@@ -35,7 +36,7 @@ COLUMNS = ("item", "part", "count", "spares", "price_low", "price_high", "total_
 @dataclass(frozen=True)
 class Item:
     """A line: ``count`` needed and ``spares`` in addition (None: the book has no failure rate); ``price`` of one (None:
-    not in the book). ``role``: switch, adapter or one of :class:`~softib.plan.plugs.Order`'s."""
+    not in the book). ``role``: switch, adapter, management, patch or one of :class:`~softib.plan.plugs.Order`'s."""
 
     role: str
     medium: str
@@ -122,14 +123,49 @@ def spares(count: int, fail_a_month: float, months: float) -> int:
     return n
 
 
-def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Order], book: CostBook) -> Bill:
-    """Return the bill of a fabric of ``generation`` with ``switches``, adapters for ``host_ports``
-    and ``orders`` of plugs and cables."""
+@dataclass(frozen=True)
+class Part:
+    """What links of one ``generation`` need: ``switches``, adapters for ``host_ports``, ``orders`` of plugs and
+    cables."""
+
+    generation: str
+    switches: int
+    host_ports: int
+    orders: tuple[Order, ...]
+
+
+def bill_of(
+    parts: Sequence[Part], book: CostBook, management_switches: int = 0, patches: Sequence[tuple[float, int]] = ()
+) -> Bill:
+    """Return the bill of ``parts``, with ``management_switches`` and ``patches``: (metres, number) of the cables to
+    them."""
+    items = [item for part in parts for item in _items(part, book, len(parts) > 1)]
     running = book.running
+    items.append(
+        Item(
+            "management",
+            "",
+            0.0,
+            "management switch, 48 ports of 1 Gb/s Ethernet",
+            "",
+            management_switches,
+            _spares(management_switches, running.switches_fail, running),
+            book.management_switch,
+        )
+    )
+    items += [
+        Item("patch", "", m, f"management cable, RJ45, {m:g} m", "", n, None, book.management_cable) for m, n in patches
+    ]
+    return Bill(tuple(i for i in items if i.count), book.currency, book.date)
 
-    def extra(count: int, rate: Range | None) -> int | None:
-        return None if rate is None else spares(count, rate.high, running.restock_months)
 
+def _spares(count: int, rate: Range | None, running: Running) -> int | None:
+    return None if rate is None else spares(count, rate.high, running.restock_months)
+
+
+def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
+    """Return the lines of ``part``; plugs and cables name their generation if the bill has ``several``."""
+    generation, running = part.generation, book.running
     switch, adapter = SWITCH_OF.get(generation), ADAPTER_OF.get(generation)
     whole = book.switches.get(generation)
     port = book.switch_ports.get(generation)
@@ -145,8 +181,8 @@ def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Or
             0.0,
             named,
             switch.systems[0] if switch is not None and switch.systems else "",
-            switches,
-            extra(switches, running.switches_fail),
+            part.switches,
+            _spares(part.switches, running.switches_fail, running),
             whole,
         ),
         Item(
@@ -155,17 +191,18 @@ def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Or
             0.0,
             f"adapter port, {adapter.name if adapter is not None else generation}",
             "",
-            host_ports,
-            extra(host_ports, running.links_fail),
+            part.host_ports,
+            _spares(part.host_ports, running.links_fail, running),
             book.adapters.get(generation),
         ),
     ]
-    for order in orders:
+    for order in part.orders:
         text = ROLES[order.role].format(medium=order.medium, metres=order.metres)
+        text += f", {generation}" if several else ""
         price = book.order(generation, order.role, order.medium, order.metres)
-        failing = extra(order.count, running.links_fail)
+        failing = _spares(order.count, running.links_fail, running)
         items.append(Item(order.role, order.medium, order.metres, text, order.part, order.count, failing, price))
-    return Bill(tuple(i for i in items if i.count), book.currency, book.date)
+    return items
 
 
 def workbook(bill: Bill) -> bytes:
@@ -174,7 +211,7 @@ def workbook(bill: Bill) -> bytes:
     try:
         import openpyxl
     except ImportError:
-        raise MissingLibrary("an Excel workbook needs openpyxl; install softib[xlsx]") from None
+        raise MissingLibrary(f"an Excel workbook needs openpyxl; run {install_command('xlsx')}") from None
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.title = "bill of materials"

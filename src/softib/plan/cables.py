@@ -6,18 +6,20 @@ its cages accept (:mod:`softib.plan.plugs`).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from softib.errors import InputError
-from softib.fabric.formats.cabling.plan import CablingPlan
+from softib.fabric.formats.cabling.plan import CablingPlan, join_plans
 from softib.fabric.model import Fabric
 from softib.plan.floor import Layout
 from softib.plan.plugs import TWIN_PORT, Links, Order, cage, links_of, media_of, medium_codes, orders_of, share_cages
 
-__all__ = ["COPPER_M", "OPTICAL_M", "Cables", "cables_of"]
+__all__ = ["COPPER_M", "OPTICAL_M", "PATCH_M", "Cables", "Cabling", "cables_of"]
 
 COPPER_M = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
 OPTICAL_M = (
@@ -43,6 +45,8 @@ OPTICAL_M = (
 )
 """Orderable lengths in metres: NVIDIA's lists of copper (MCP4Y10, MCA4J80) and fibre (MFP7E10, MFP7E30);
 from 200 m on assumed."""
+PATCH_M = (0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
+"""Lengths of Ethernet cables for management ports (assumed), up to the 100 m of 1000BASE-T (IEEE 802.3, 40.7)."""
 
 
 @dataclass(frozen=True)
@@ -72,24 +76,6 @@ class Cables:
         kinds, counts = np.unique(np.stack([self.kind, self.length_m]), axis=1, return_counts=True)
         return [(media[int(k)].medium, float(m), int(n)) for k, m, n in zip(*kinds, counts, strict=True)]
 
-    def bundles(self) -> list[tuple[str, str, int, int]]:
-        """Return (rack, rack, cables, bundles) of each pair of racks, most cables first."""
-        racks = np.sort(self.layout.rack[self.links.node], axis=1)
-        pairs, counts = np.unique(racks, axis=0, return_counts=True)
-        name, most = self.layout.floor.rack_name, self.layout.floor.bundle_cables
-        rows = [
-            (name(int(a)), name(int(b)), int(n), -(-int(n) // most)) for (a, b), n in zip(pairs, counts, strict=True)
-        ]
-        return sorted(rows, key=lambda row: -row[2])
-
-    def crowded_trays(self) -> list[tuple[str, int]]:
-        """Return (rack, cables) if more cables pass than the tray holds."""
-        most = self.layout.floor.tray_cables
-        if most is None:
-            return []
-        over = np.flatnonzero(self.tray_load > most)
-        return [(self.layout.floor.rack_name(int(r)), int(self.tray_load[r])) for r in over]
-
     def label(self, row: int, end: int) -> str:
         """Return the label at ``end`` of a link: its own location, then the other (rack, unit, cage
         and port; after TIA-606)."""
@@ -99,7 +85,8 @@ class Cables:
         node, floor = int(self.links.node[row, end]), self.layout.floor
         at = f"{floor.rack_name(int(self.layout.rack[node]))}-U{int(self.layout.u[node]):02d}"
         if self.links.host[row, end]:
-            return f"{at}:{self.fabric.node_name(node)}"
+            name, host = self.fabric.node_name(node), self.layout.device[node]
+            return f"{at}:{name}" if name.startswith(host) or self.layout.floor.adapters else f"{at}:{host} {name}"
         number, part = cage(int(self.links.portnum[row, end]), self.links.generation)
         return f"{at}:{number}.{part}" if self.links.generation in TWIN_PORT else f"{at}:{number}"
 
@@ -116,6 +103,72 @@ class Cables:
         plan.rack = names[layout.rack[nodes]]
         plan.u = layout.u[nodes].astype(np.int16)
         return plan
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """The cables of all fabrics on one floor."""
+
+    parts: tuple[Cables, ...]
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the first fabric, with the racks of all."""
+        return self.parts[0].layout
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def by_kind(self) -> list[tuple[str, float, int]]:
+        """Return (medium, ordered metres, links) of each medium and length."""
+        counts: dict[str, Counter[float]] = {}
+        for part in self.parts:
+            for medium, metres, links in part.by_kind():
+                counts.setdefault(medium, Counter())[metres] += links
+        return [(medium, metres, links) for medium, of in counts.items() for metres, links in sorted(of.items())]
+
+    def patches(self) -> list[tuple[float, int]]:
+        """Return (ordered metres, cables) of the management ports. Raises :class:`InputError` if one is too long."""
+        metres = self.layout.management_m()
+        if len(metres) and metres.max() > PATCH_M[-1]:
+            raise InputError(
+                f"management: {metres.max():.1f} m of path, and 1 Gb/s over copper reaches {PATCH_M[-1]:g} m; leave "
+                "room for a management switch nearer to its devices"
+            )
+        lengths, counts = np.unique(np.searchsorted(PATCH_M, metres - 1e-9), return_counts=True)
+        return [(PATCH_M[i], n) for i, n in zip(lengths.tolist(), counts.tolist(), strict=True)]
+
+    def bundles(self) -> list[tuple[str, str, int, int]]:
+        """Return (rack, rack, cables, bundles) of each pair of racks, most cables first."""
+        ends = [part.layout.rack[part.links.node] for part in self.parts]
+        racks = np.sort(np.concatenate([*ends, self.layout.managed[:, (0, 2)]]), axis=1)
+        pairs, counts = np.unique(racks, axis=0, return_counts=True)
+        name, most = self.layout.floor.rack_name, self.layout.floor.bundle_cables
+        rows = [
+            (name(int(a)), name(int(b)), int(n), -(-int(n) // most)) for (a, b), n in zip(pairs, counts, strict=True)
+        ]
+        return sorted(rows, key=lambda row: -row[2])
+
+    def crowded_trays(self) -> list[tuple[str, int]]:
+        """Return (rack, cables) if more cables pass than the tray holds."""
+        layout, most = self.layout, self.layout.floor.tray_cables
+        if most is None:
+            return []
+        load = sum((part.tray_load for part in self.parts), layout.tray_loads(*layout.managed[:, (0, 2)].T))
+        over = np.flatnonzero(load > most)
+        return [(layout.floor.rack_name(int(r)), int(load[r])) for r in over]
+
+    def plan(self) -> CablingPlan:
+        """Return one point-to-point list of all fabrics."""
+        return join_plans([part.plan() for part in self.parts])
+
+
+def by_generation(parts: Sequence[Cables]) -> dict[str, list[Cables]]:
+    """Return ``parts`` by the generation of their links."""
+    groups: dict[str, list[Cables]] = {}
+    for part in parts:
+        groups.setdefault(part.links.generation, []).append(part)
+    return groups
 
 
 def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
@@ -141,7 +194,7 @@ def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
     for k, steps in enumerate(lengths):
         rows = kind == k
         length[rows] = np.array(steps)[np.searchsorted(steps, path[rows] - 1e-9)]
-    loads = layout.tray_loads(links.node[:, 0], links.node[:, 1])
+    loads = layout.tray_loads(layout.rack[links.node[:, 0]], layout.rack[links.node[:, 1]])
     return Cables(fabric, layout, links, path, length, kind, loads)
 
 

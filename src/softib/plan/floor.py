@@ -6,6 +6,7 @@ the rows.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ __all__ = ["Elevation", "Floor", "Layout", "lay_out", "read_floor"]
 UNIT_M = 0.04445
 """Height of a rack unit (EIA-310)."""
 Where = Literal["start", "middle", "end"]
+Kind = Literal["host", "storage", "switch", "management"]
+MANAGEMENT_PORTS = 48
+"""Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
 
 
 class Device(BaseModel):
@@ -61,7 +65,9 @@ class Floor(BaseModel):
     holds; ``bundle_cables``: cables in one bundle.
 
     Defaults of a host: 8 U and 10.2 kW, the maximum in NVIDIA's data sheet of DGX H100; of a
-    switch: 1 U and 1.7 kW, that of QM9700 with active cables. Pitches are those of common halls.
+    switch: 1 U and 1.7 kW, that of QM9700 with active cables. ``storage``: a host that is only on a fabric beside the
+    first; 2 U and 1 kW are assumed. ``management``: an Ethernet switch of 48 ports for the management ports of all
+    devices; none is placed without it. Pitches are those of common halls.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,7 +83,9 @@ class Floor(BaseModel):
     gaps_m: dict[int, Annotated[float, Field(gt=0, le=2000)]] = Field(default_factory=dict)
     bend_radius_m: float | None = Field(None, gt=0, le=1)
     host: Device = Device(units=8, kw=10.2)
+    storage: Device = Device(units=2, kw=1.0)
     switch: Device = Device(units=1, kw=1.7)
+    management: Device | None = None
     switches: Where = "middle"
     leaves: Literal["auto", "with-hosts", "with-switches"] = "auto"
     crossing: Literal["everywhere", "ends"] = "everywhere"
@@ -121,47 +129,65 @@ class Floor(BaseModel):
 
 @dataclass(frozen=True)
 class Elevation:
-    """A device in a rack: ``node`` names, ``u`` its lowest unit, ``units`` high."""
+    """A device in a rack: ``name``, ``u`` its lowest unit, ``units`` high."""
 
     rack: int
     u: int
     units: int
     name: str
-    is_switch: bool
+    kind: Kind
+
+    @property
+    def is_switch(self) -> bool:
+        """Return whether it switches, InfiniBand or management."""
+        return self.kind in ("switch", "management")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Position of every node: ``rack`` and ``u`` int64[nodes] (the unit of its ports). ``elevations``
-    by rack and unit; ``kw`` float64[racks]."""
+    """Position of every node of a fabric: ``rack`` and ``u`` int64[nodes] (the unit of its ports), ``device``: name of
+    the host or switch that it is in.
+
+    Of all fabrics on the floor: ``elevations`` by rack and unit; ``kw`` float64[racks]; ``managed`` int64[devices, 4]:
+    rack and unit of a device, then of its management switch (no rows without such switches).
+    """
 
     floor: Floor
     rack: np.ndarray
     u: np.ndarray
+    device: tuple[str, ...]
     elevations: tuple[Elevation, ...]
     kw: np.ndarray
+    managed: np.ndarray
 
     def length_m(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return metres of cable from node ``a`` to node ``b`` along the trays, slack included
         (float64)."""
+        return self._path_m(self.rack[a], self.u[a], self.rack[b], self.u[b])
+
+    def management_m(self) -> np.ndarray:
+        """Return metres of cable from each device to its management switch (float64)."""
+        return self._path_m(*self.managed.T)
+
+    def _path_m(self, rack_a: np.ndarray, u_a: np.ndarray, rack_b: np.ndarray, u_b: np.ndarray) -> np.ndarray:
         f = self.floor
-        up_a, up_b = ((f.rack_units - self.u[x]) * UNIT_M + f.tray_m for x in (a, b))
-        (row_a, x_a), (row_b, x_b) = (np.divmod(self.rack[x], f.racks) for x in (a, b))
+        up_a, up_b = ((f.rack_units - u) * UNIT_M + f.tray_m for u in (u_a, u_b))
+        (row_a, x_a), (row_b, x_b) = (np.divmod(rack, f.racks) for rack in (rack_a, rack_b))
         along = np.abs(x_a - x_b)
         if f.crossing == "ends":
             around = np.minimum(x_a + x_b, 2 * (f.racks - 1) - x_a - x_b)
             along = np.where(row_a == row_b, along, around)
         over = up_a + up_b + along * f.rack_pitch_m + np.abs(f.row_at_m[row_a] - f.row_at_m[row_b])
-        inside = np.maximum(np.abs(self.u[a] - self.u[b]) * UNIT_M, math.pi * (f.bend_radius_m or 0.0))
-        return np.where(self.rack[a] == self.rack[b], inside, over) + f.slack_m
+        inside = np.maximum(np.abs(u_a - u_b) * UNIT_M, math.pi * (f.bend_radius_m or 0.0))
+        return np.asarray(np.where(rack_a == rack_b, inside, over) + f.slack_m)
 
     def tray_loads(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return cables above each rack (int64[racks]): those that pass along the row or start
-        there."""
+        """Return cables above each rack (int64[racks]) that join racks ``a`` and ``b``: those that pass along the row
+        or start there."""
         f = self.floor
         rise = np.zeros((f.rows, f.racks + 1), np.int64)
-        away = self.rack[a] != self.rack[b]
-        (row_a, x_a), (row_b, x_b) = (np.divmod(self.rack[x][away], f.racks) for x in (a, b))
+        away = a != b
+        (row_a, x_a), (row_b, x_b) = (np.divmod(rack[away], f.racks) for rack in (a, b))
         same = row_a == row_b
         # Across rows a cable runs along the row of a to the column of b, then down that column.
         np.add.at(rise, (row_a, np.minimum(x_a, x_b)), 1)
@@ -221,43 +247,66 @@ class _Racks:
         self.kw[rack] += kw
 
 
-def lay_out(fabric: Fabric, floor: Floor) -> Layout:
-    """Place every host and switch of ``fabric``: hosts in their order from the first rack on,
-    switches in separate racks (or leaves with their hosts).
+@dataclass(frozen=True)
+class _Devices:
+    """Devices of all fabrics; their nodes are numbered through.
 
-    Raises :class:`InputError` if the floor has too few racks, a rack has too little power for one device, or
-    positions overlap.
+    ``names`` by node; ``switches``; ``hosts``: adapters by host, in the order of nodes; ``leaf_of``: the only leaf of
+    each host, -1 if its adapters are on several; ``storage``: hosts without an adapter in the first fabric.
     """
-    hosts, leaf_of = _hosts(fabric, floor)
+
+    names: list[str]
+    switches: list[int]
+    hosts: dict[str, list[int]]
+    leaf_of: dict[str, int]
+    storage: frozenset[str]
+
+
+def lay_out(fabrics: Sequence[Fabric], floor: Floor, shared: int | None = None) -> list[Layout]:
+    """Place every host and switch of ``fabrics`` on one floor: hosts in their order from the first rack on,
+    switches in separate racks (or leaves of the first fabric with their hosts).
+
+    A host of the first fabric holds its adapters of the others: those of its name, or, in order, ``shared`` of each
+    other fabric. Raises :class:`InputError` if neither is possible, the floor has too few racks, a rack has too little
+    power for one device, positions overlap, or two fabrics have a switch of the same name.
+    """
+    devices = _devices(fabrics, floor, shared)
+    hosts, leaf_of = devices.hosts, devices.leaf_of
     racks = _Racks.of(floor)
-    rack = np.full(fabric.sizes.nodes, -1, np.int64)
-    u = np.zeros(fabric.sizes.nodes, np.int64)
+    rack = np.full(len(devices.names), -1, np.int64)
+    u = np.zeros(len(devices.names), np.int64)
+    device_of = list(devices.names)
     elevations: list[Elevation] = []
 
-    def stand(nodes: Sequence[int], name: str, device: Device, at: int, lowest: int, is_switch: bool) -> None:
+    def stand(nodes: Sequence[int], name: str, device: Device, at: int, lowest: int, kind: Kind) -> None:
         rack[list(nodes)] = at
         u[list(nodes)] = lowest + (device.units - 1) // 2
-        elevations.append(Elevation(at, lowest, device.units, name, is_switch))
+        for node in nodes:
+            device_of[node] = name
+        elevations.append(Elevation(at, lowest, device.units, name, kind))
 
-    for device in (floor.host, floor.switch):
+    ancillary = [floor.storage] if devices.storage else []
+    ancillary += [floor.management] if floor.management is not None else []
+    for device in (floor.host, floor.switch, *ancillary):
         if device.units > floor.rack_units or (floor.kw is not None and device.kw > floor.kw):
             raise InputError(
                 f"a device of {device.units} U and {device.kw:g} kW does not fit into a rack of {floor.rack_units} U"
                 + (f" and {floor.kw:g} kW" if floor.kw is not None else "")
             )
-    fixed = _stand_placed(fabric, floor, racks, hosts, stand)
-    per_rack = _hosts_a_rack(floor)
+    fixed = _stand_placed(devices, floor, racks, stand)
+    per_rack = _in_a_rack(floor, floor.host)
     with_hosts = floor.leaves == "with-hosts" or (
         floor.leaves == "auto" and bool(leaf_of) and _largest(leaf_of) <= 2 * per_rack
     )
     leaves = {leaf for leaf in leaf_of.values() if leaf >= 0} if with_hosts else set()
-    apart = [int(n) for n in fabric.switch_node if int(n) not in fixed and int(n) not in leaves]
-    network = _network_racks(floor, racks, len(apart), len(hosts), per_rack)
+    apart = [n for n in devices.switches if n not in fixed and n not in leaves]
+    too_small = _too_small(floor, len(hosts) - len(devices.storage), len(devices.storage), len(apart))
+    network = _network_racks(floor, len(apart), len(hosts) - len(devices.storage), len(devices.storage), too_small)
     for node in apart:
         at = next((r for r in network if (got := racks.put(r, floor.switch, from_top=True)) is not None), None)
         if at is None:
-            raise InputError(_too_small(floor, len(hosts), len(apart), per_rack))
-        stand([node], fabric.node_name(node), floor.switch, at, got, True)  # type: ignore[arg-type]
+            raise InputError(too_small)
+        stand([node], devices.names[node], floor.switch, at, got, "switch")  # type: ignore[arg-type]
     room = [r for r in range(floor.n_racks) if r not in set(network)]
     waiting = set(leaves - fixed)
     at = 0
@@ -265,24 +314,60 @@ def lay_out(fabric: Fabric, floor: Floor) -> Layout:
         if set(nodes) <= fixed:
             continue
         leaf = leaf_of.get(name, -1)
+        kind: Kind = "storage" if name in devices.storage else "host"
+        device = floor.storage if name in devices.storage else floor.host
         while at < len(room):
             if leaf in waiting and (top := racks.put(room[at], floor.switch, from_top=True)) is not None:
-                stand([leaf], fabric.node_name(leaf), floor.switch, room[at], top, True)
+                stand([leaf], devices.names[leaf], floor.switch, room[at], top, "switch")
                 waiting.discard(leaf)
-            lowest = racks.put(room[at], floor.host, from_top=False)
+            lowest = racks.put(room[at], device, from_top=False)
             if lowest is not None:
-                stand(nodes, name, floor.host, room[at], lowest, False)
+                stand(nodes, name, device, room[at], lowest, kind)
                 break
             at += 1
         else:
-            raise InputError(_too_small(floor, len(hosts), len(apart), per_rack))
+            raise InputError(too_small)
     for leaf in sorted(waiting):
         at_rack = next((r for r in room if (got := racks.put(r, floor.switch, from_top=True)) is not None), None)
         if at_rack is None:
-            raise InputError(_too_small(floor, len(hosts), len(apart), per_rack))
-        stand([leaf], fabric.node_name(leaf), floor.switch, at_rack, got, True)  # type: ignore[arg-type]
+            raise InputError(too_small)
+        stand([leaf], devices.names[leaf], floor.switch, at_rack, got, "switch")  # type: ignore[arg-type]
     elevations.sort(key=lambda e: (e.rack, e.u))
-    return Layout(floor, rack, u, tuple(elevations), racks.kw)
+    managed = _stand_management(floor, racks, elevations)
+    starts = np.cumsum([0, *(f.sizes.nodes for f in fabrics)]).tolist()
+    return [
+        Layout(floor, rack[i:j], u[i:j], tuple(device_of[i:j]), tuple(elevations), racks.kw, managed)
+        for i, j in itertools.pairwise(starts)
+    ]
+
+
+def _stand_management(floor: Floor, racks: _Racks, elevations: list[Elevation]) -> np.ndarray:
+    """Place a management switch for each 48 devices, in the rack nearest to the middle one that has room; return
+    :attr:`Layout.managed`."""
+    managed: list[tuple[int, int, int, int]] = []
+    if floor.management is None:
+        return np.zeros((0, 4), np.int64)
+    devices = list(elevations)
+    for number, first in enumerate(range(0, len(devices), MANAGEMENT_PORTS), 1):
+        group = devices[first : first + MANAGEMENT_PORTS]
+        middle = group[len(group) // 2].rack
+        by_distance = sorted(
+            range(floor.n_racks), key=lambda r: (r // floor.racks != middle // floor.racks, abs(r - middle))
+        )
+        for rack in by_distance:
+            u = racks.put(rack, floor.management, from_top=True)
+            if u is not None:
+                break
+        else:
+            raise InputError(
+                f"no rack has room for management switch {number} ({floor.management.units} U, "
+                f"{floor.management.kw:g} kW); add racks, or remove management from the floor plan"
+            )
+        elevations.append(Elevation(rack, u, floor.management.units, f"management-{number}", "management"))
+        at = u + (floor.management.units - 1) // 2
+        managed += [(e.rack, e.u + (e.units - 1) // 2, rack, at) for e in group]
+    elevations.sort(key=lambda e: (e.rack, e.u))
+    return np.array(managed, np.int64).reshape(-1, 4)
 
 
 def _largest(leaf_of: Mapping[str, int]) -> int:
@@ -292,21 +377,63 @@ def _largest(leaf_of: Mapping[str, int]) -> int:
     return max(counts.values(), default=0)
 
 
-def _hosts_a_rack(floor: Floor) -> int:
-    by_units = floor.rack_units // floor.host.units
-    by_power = math.inf if floor.kw is None or not floor.host.kw else math.floor(floor.kw / floor.host.kw + 1e-9)
+def _in_a_rack(floor: Floor, device: Device) -> int:
+    """Return the number of ``device`` that a rack holds, at least 1."""
+    by_units = floor.rack_units // device.units
+    by_power = math.inf if floor.kw is None or not device.kw else math.floor(floor.kw / device.kw + 1e-9)
     return max(1, int(min(by_units, by_power)))
 
 
-def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Return adapters by host, in the order of nodes; and the only leaf of each host, -1 if its
-    adapters are on several."""
+def _devices(fabrics: Sequence[Fabric], floor: Floor, shared: int | None) -> _Devices:
+    names: list[str] = []
+    switches: list[int] = []
     hosts: dict[str, list[int]] = {}
-    for i, node in enumerate(int(n) for n in fabric.cas):
-        name = fabric.node_name(node).split(" ")[0]
-        if floor.adapters is not None:
-            name = f"host {i // floor.adapters + 1}"
-        hosts.setdefault(name, []).append(node)
+    leaf_of: dict[str, int] = {}
+    for fabric in fabrics:
+        start = len(names)
+        names += fabric.node_names()
+        both = {names[n] for n in switches} & {fabric.node_name(int(n)) for n in fabric.switch_node}
+        if both:
+            raise InputError(
+                f"{min(both)} is a switch of two fabrics; give one of them names of its own, for example with "
+                "prefix: storage- in its topology"
+            )
+        switches += (fabric.switch_node + start).tolist()
+        adapters = (fabric.cas + start).tolist()
+        if not start:
+            for name, node in zip(_first_hosts(fabric, floor), adapters, strict=True):
+                hosts.setdefault(name, []).append(node)
+            leaf_of = _leaf_of(fabric, hosts)
+            first = list(hosts)
+            most = max(map(len, hosts.values()), default=0)
+            whole = [name for name in first if len(hosts[name]) == most]  # not the hosts of UFM
+            continue
+        own = [names[node].split(" ")[0] for node in adapters]
+        if shared is None and not hosts.keys() & set(own):
+            raise InputError(
+                f"no host of {fabric.name} has the name of a host of {fabrics[0].name}; use shared: the number of its "
+                "adapters in each of them, 0 for none"
+            )
+        inside = (shared or 0) * len(whole)
+        if inside > len(own):
+            raise InputError(
+                f"{fabric.name} has {counted(len(own), 'adapter')}, too few for {shared} in each of "
+                f"{counted(len(whole), 'host')} of {fabrics[0].name}"
+            )
+        for i, node in enumerate(adapters):
+            name = whole[i // shared] if shared and i < inside else own[i]
+            hosts.setdefault(name, []).append(node)
+    return _Devices(names, switches, hosts, leaf_of, frozenset(hosts.keys() - set(first)))
+
+
+def _first_hosts(fabric: Fabric, floor: Floor) -> list[str]:
+    """Return the host of each adapter of the first fabric."""
+    if floor.adapters is not None:
+        return [f"host {i // floor.adapters + 1}" for i in range(len(fabric.cas))]
+    return [fabric.node_name(int(n)).split(" ")[0] for n in fabric.cas]
+
+
+def _leaf_of(fabric: Fabric, hosts: Mapping[str, list[int]]) -> dict[str, int]:
     leaf_of: dict[str, int] = {}
     for name, nodes in hosts.items():
         peers = {
@@ -316,13 +443,13 @@ def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str
             if fabric.port_peer[p] >= 0
         }
         leaf_of[name] = peers.pop() if len(peers) == 1 else -1
-    return hosts, leaf_of
+    return leaf_of
 
 
-def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[str, list[int]], stand: Any) -> set[int]:
+def _stand_placed(devices: _Devices, floor: Floor, racks: _Racks, stand: Any) -> set[int]:
     """Return devices placed by the file; the nodes with a position."""
     by_name = {floor.rack_name(r): r for r in range(floor.n_racks)}
-    switches = {fabric.node_name(int(n)): int(n) for n in fabric.switch_node}
+    switches, hosts = {devices.names[n]: n for n in devices.switches}, devices.hosts
     fixed: set[int] = set()
     for entry in floor.placed:
         if entry.rack not in by_name:
@@ -333,7 +460,8 @@ def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[st
         is_switch = entry.node in switches
         if not is_switch and entry.node not in hosts:
             raise InputError(f"placed: the fabric has no device {entry.node}")
-        device = floor.switch if is_switch else floor.host
+        kind: Kind = "switch" if is_switch else "storage" if entry.node in devices.storage else "host"
+        device = {"switch": floor.switch, "storage": floor.storage, "host": floor.host}[kind]
         nodes = [switches[entry.node]] if is_switch else hosts[entry.node]
         at, units = by_name[entry.rack], range(entry.u, entry.u + device.units)
         if racks.taken[at].intersection(units) or units[-1] > floor.rack_units:
@@ -341,30 +469,40 @@ def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[st
                 f"placed: {entry.node} in {entry.rack} U{entry.u}: its {counted(device.units, 'unit')} "
                 "must not overlap another device or leave the rack"
             )
+        if floor.kw is not None and racks.kw[at] + device.kw > floor.kw + 1e-9:
+            kw = racks.kw[at] + device.kw
+            raise InputError(
+                f"placed: {entry.node} in {entry.rack}: with it the rack's devices need {kw:g} kW, and a rack has "
+                f"{floor.kw:g}; place it in another rack"
+            )
         racks.take(at, units, device.kw)
-        stand(nodes, entry.node, device, at, entry.u, is_switch)
+        stand(nodes, entry.node, device, at, entry.u, kind)
         fixed.update(nodes)
     return fixed
 
 
-def _network_racks(floor: Floor, racks: _Racks, switches: int, hosts: int, per_rack: int) -> list[int]:
+def _racks_of_hosts(floor: Floor, hosts: int, storage: int) -> int:
+    return -(-hosts // _in_a_rack(floor, floor.host)) + -(-storage // _in_a_rack(floor, floor.storage))
+
+
+def _network_racks(floor: Floor, switches: int, hosts: int, storage: int, too_small: str) -> list[int]:
     """Return the racks of switches: as many as needed, at the start, middle or end of those in
     use."""
     if not switches:
         return []
-    by_units = floor.rack_units // floor.switch.units
-    by_power = by_units if floor.kw is None or not floor.switch.kw else int(floor.kw / floor.switch.kw + 1e-9)
-    need = -(-switches // max(1, min(by_units, by_power)))
-    compute = -(-hosts // per_rack)
-    if need + compute > floor.n_racks:
-        raise InputError(_too_small(floor, hosts, switches, per_rack))
-    first = {"start": 0, "middle": compute // 2, "end": compute}[floor.switches]
+    need = -(-switches // _in_a_rack(floor, floor.switch))
+    if need + _racks_of_hosts(floor, hosts, 0) > floor.n_racks:
+        raise InputError(too_small)
+    others = min(_racks_of_hosts(floor, hosts, storage), floor.n_racks - need)
+    first = {"start": 0, "middle": others // 2, "end": others}[floor.switches]
     return list(range(first, first + need))
 
 
-def _too_small(floor: Floor, hosts: int, switches: int, per_rack: int) -> str:
-    need = max(-(-hosts // per_rack) + (1 if switches else 0), floor.n_racks + 1)  # switches may take more than one
+def _too_small(floor: Floor, hosts: int, storage: int, switches: int) -> str:
+    need = _racks_of_hosts(floor, hosts, storage) + (1 if switches else 0)  # switches may take more than one
+    servers = f"{counted(storage, 'storage host')}, {_in_a_rack(floor, floor.storage)} in a rack, " if storage else ""
     return (
-        f"{counted(hosts, 'host')}, {per_rack} in a rack, and {counted(switches, 'switch')} need at least "
-        f"{counted(need, 'rack')}; the floor plan has {floor.n_racks}"
+        f"{counted(hosts, 'host')}, {_in_a_rack(floor, floor.host)} in a rack, {servers}and "
+        f"{counted(switches, 'switch')} need at least {counted(max(need, floor.n_racks + 1), 'rack')}; the floor plan "
+        f"has {floor.n_racks}"
     )

@@ -9,16 +9,29 @@ both ends.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.columns import CableMedium
 from softib.fabric.model import Fabric
-from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF, Cable
+from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF, Cable, ethernet_switch
 
-__all__ = ["TWIN_PORT", "Links", "Order", "cage", "links_of", "media_of", "orders_of", "power_of", "watts_of"]
+__all__ = [
+    "TWIN_PORT",
+    "Links",
+    "Order",
+    "added",
+    "cage",
+    "links_of",
+    "management_power",
+    "media_of",
+    "orders_of",
+    "power_of",
+    "watts_of",
+]
 
 TWIN_PORT = frozenset({"NDR", "XDR"})
 """Generations whose switches have two ports in a cage (manuals of QM9700 and Q3400)."""
@@ -164,6 +177,15 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
     ]
 
 
+def added(orders: Iterable[Order]) -> tuple[Order, ...]:
+    """Return ``orders`` with those of one item as one; lengths ascend."""
+    counts: dict[tuple[str, str], Counter[Order]] = {}
+    for order in orders:
+        counts.setdefault((order.medium, order.role), Counter())[replace(order, count=0)] += order.count
+    lengths = (sorted(items.items(), key=lambda pair: pair[0].metres) for items in counts.values())
+    return tuple(replace(item, count=n) for items in lengths for item, n in items)
+
+
 def _part(kind: Cable, role: str, metres: float) -> str:
     """Return ``MFP7E10-N010``: the order number with the length in vendors' notation (whole metres;
     half metres with a letter: 00A is 0.5)."""
@@ -207,6 +229,14 @@ def power_of(links: Links, kind: np.ndarray | None, switches: int) -> tuple[floa
         else:
             watts += part.power_w * number
     return watts, sorted(unknown.items())
+
+
+def management_power(switches: int) -> tuple[float, list[tuple[str, int]]]:
+    """Return (watts of management switches, those without a published figure with their number)."""
+    part = ethernet_switch(1.0)
+    if not switches or part.power_w is not None:
+        return switches * (part.power_w or 0.0), []
+    return 0.0, [(part.name, switches)]
 
 
 def medium_codes(links: Links, kind: np.ndarray) -> np.ndarray:

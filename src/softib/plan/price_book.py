@@ -73,7 +73,7 @@ class Running(BaseModel):
 class CostBook(BaseModel):
     """Prices by network: a generation, or ``ethernet-400`` for RoCE and TCP at 400 Gb/s.
     ``switches``: a whole switch, with the catalogue's number of ports; ``orders``: plugs and cables
-    piece by piece."""
+    piece by piece; ``management_switch`` of 48 ports of 1 Gb/s, ``management_cable`` to one of them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,6 +84,8 @@ class CostBook(BaseModel):
     switch_ports: dict[str, Range] = Field(default_factory=dict)
     cables: dict[str, list[CablePrice]] = Field(default_factory=dict)
     orders: dict[str, list[OrderPrice]] = Field(default_factory=dict)
+    management_switch: Range | None = None
+    management_cable: Range | None = None
     running: Running = Field(default_factory=Running)
 
     def order(self, generation: str, role: str, medium: str, metres: float) -> Range | None:

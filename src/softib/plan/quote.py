@@ -39,6 +39,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
 WHOLE = {
     "switch": "switches",
     "adapter": "adapter ports",
+    "management": "management switches",
+    "patch": "management cables",
     "cage": "twin-port transceivers for switches",
     "host": "transceivers for adapters",
 }
@@ -93,7 +95,7 @@ def read_quote(path: str | os.PathLike[str]) -> list[Line]:
 
 
 def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
-    data, name = content(path, what="quote").data, os.fspath(path)
+    data, name = content(path, kind="quote").data, os.fspath(path)
     if is_workbook(data):
         return [cells for sheet in sheets_of_workbook(data, name) for _, cells, _ in sheet.rows]
     if b"\0" in data[:4096]:
@@ -123,6 +125,11 @@ def _line(number: int, text: str, count: int) -> Line:
                 return Line(number, text, count, role, kind.medium, length or _length_of(upper, part))
     if any(row.name.upper() in upper for row in ADAPTERS) or re.search(r"\bMCX\d|\bHCA\b|\bADAPTER CARD", upper):
         return Line(number, text, count, "adapter", "", None)
+    if re.search(
+        r"1000BASE-T|\bRJ-?45\b|\bCAT(EGORY)?[ .]?[5-8]|\bMANAGEMENT (SWITCH|CABLE|NETWORK)|\b1\s?GB?E\b|\bSN2201\b",
+        upper,
+    ):
+        return Line(number, text, count, "management" if re.search(r"SWITCH|SN2201", upper) else "patch", "", length)
     if re.search(r"\bSWITCH\b", upper) and not re.search(r"CABLE|TRANSCEIVER|FIB(RE|ER)|SWITCH-TO|TO SWITCH", upper):
         return Line(number, text, count, "switch", "", None)
     role = next((role for pattern, role in PATTERNS if re.search(pattern, text, re.IGNORECASE)), "")

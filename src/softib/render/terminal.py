@@ -130,7 +130,8 @@ def print_route(tables: Routed, console: Console) -> None:
             if part.unreachable
             else []
         )
-        bad += [f"{part.ports_without_lid:,} cabled host ports have no LID"] if part.ports_without_lid else []
+        if n := part.ports_without_lid:
+            bad.append(f"{counted(n, 'cabled host port')} {plural(n, 'has', 'have')} no LID")
         console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
     console.print()
     print_routing(part, console)

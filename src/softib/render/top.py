@@ -114,16 +114,16 @@ def top_figures(watch: Watch, source: str, order: Any, jobs: Sequence[ScheduledJ
         interval = None  # the fabric has changed since
     by = order if order in ORDERS else ORDERS[0]
     return Top(
-        source,
-        order,
-        one.duration_s,
-        one.mads,
-        len(one.reading),
-        int(one.reading.answered.sum()),
-        len(one.silent),
-        [] if interval is None else ranked(one.targets.ports, interval, by, len(one.targets.ports)),
-        None if jobs is None else [] if interval is None else job_rows(one.targets.ports, interval, jobs),
-        [
+        source=source,
+        order=order,
+        round_s=one.duration_s,
+        mads=one.mads,
+        ports_read=len(one.reading),
+        ports_answered=int(one.reading.answered.sum()),
+        silent=len(one.silent),
+        ports=[] if interval is None else ranked(one.targets.ports, interval, by, len(one.targets.ports)),
+        jobs=None if jobs is None else [] if interval is None else job_rows(one.targets.ports, interval, jobs),
+        managers=[
             TopManager(f"{m.guid:#018x}", m.state, m.priority, m.answers, m.stalled)
             for m in watch.manager.managers.values()
         ],

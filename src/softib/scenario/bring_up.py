@@ -110,7 +110,17 @@ def bring_up(
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
     graph, routing = _as_fabric_rows(fabric, sm)
-    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm, port), now_ps)
+    return BringUp(
+        fabric=fabric,
+        sm=sm,
+        plane=plane,
+        port=port,
+        graph=graph,
+        routing=routing,
+        report=sm.report,
+        unreached=_unreached(fabric, sm, port),
+        now_ps=now_ps,
+    )
 
 
 def _manager_port(fabric: Fabric, node: str | int | None) -> int:

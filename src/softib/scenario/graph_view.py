@@ -14,9 +14,9 @@ from softib.routing.graph import PortColumns, SwitchGraph
 __all__ = ["graph_of", "vls_of"]
 
 
-def graph_of(fabric: Fabric) -> SwitchGraph:
+def graph_of(fabric: Fabric, dead: np.ndarray | None = None) -> SwitchGraph:
     """Return the graph of ``fabric`` as it is now: links whose two ends are LinkUp, ports with
-    their LIDs and LMCs.
+    their LIDs and LMCs. ``dead`` bool[ports]: ports whose links are down; a switch of which all are is not in it.
 
     Nodes, ports and switches are the fabric's rows. End ports without a LID (0, or the permissive
     65535 of a dump) are not in it, nor those that no manager reached
@@ -25,11 +25,15 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
     """
     info = fabric.port_info
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
-    peer = fabric.port_peer
+    peer, node_type = fabric.port_peer, fabric.node_type
+    if dead is not None:
+        up = up & ~dead
+        alive = np.bincount(fabric.port_node[~dead & (fabric.port_num > 0)], minlength=fabric.sizes.nodes) > 0
+        node_type = np.where(alive, node_type, 0)
     usable = (peer >= 0) & up & up[np.maximum(peer, 0)]
     return SwitchGraph.from_ports(
         PortColumns(
-            node_type=fabric.node_type,
+            node_type=node_type,
             node_guid=fabric.node_guid,
             node_nports=fabric.node_nports,
             port_node=fabric.port_node,

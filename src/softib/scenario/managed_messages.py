@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from softib.errors import InputError, SoftibError
+from softib.fabric.node_finder import distinct_names
+from softib.scenario.cut_off import Parts
 from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 from softib.sim.messages import PATH_SL, without_reads
 
@@ -102,16 +104,18 @@ def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.nd
     absent = stated == NO_RECORD
     if absent.any():
         fabric, at = managed.fabric, int(row[np.argmax(absent[row])])
+        source_port, target_port = int(ends[0][at]), int(ends[1][at])
+        apart = Parts(fabric, managed.graph, distinct_names(fabric)).apart(source_port, target_port)
+        why = apart or "they share no partition with a full member, or no route leads there"
         raise InputError(
-            f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to "
-            f"{fabric.port_name(int(ends[1][at]))}: they share no partition "
-            f"with a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
+            f"the subnet administration has no path from {fabric.port_name(source_port)} to "
+            f"{fabric.port_name(target_port)}: {why} ({int(absent[row].sum()):,} of {len(row):,} paths)"
         )
     return np.asarray(stated, np.int8)[row]
 
 
 def _by_records(of: Managed) -> bool:
-    """Does softib's administration answer, path by path?"""
+    """Return whether softib's administration answers, path by path."""
     config = of.config
     return of.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 

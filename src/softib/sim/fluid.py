@@ -38,6 +38,8 @@ ANOTHER_RATE = {
 """By reason of :mod:`~softib.sim.validity_kernels`."""
 STEP = 1 << 13
 """Messages between two calls of ``progress``."""
+CHANGES = 1 << 19
+"""Changes of rates between two calls of ``progress``: about half a second."""
 Progress = Callable[[int, int, int], None]
 """Called with messages that ended, all messages, and the virtual time in ps."""
 
@@ -103,10 +105,10 @@ class _State:
 
     def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
         """Run until no event is left."""
-        from softib.sim.fluid_kernels import QUEUED_STATE, advance, load_events
+        from softib.sim.fluid_kernels import FOREVER, QUEUED_STATE, advance, load_events
 
         t, clock = self.traffic, self.clock.clock
-        clock.judging = judge
+        clock.judging, clock.pause = judge, FOREVER
         ready = np.flatnonzero(t.awaited == 0)
         t.state[ready] = QUEUED_STATE
         begin = np.maximum(t.start[ready], t.delay[ready]) + t.request[ready]
@@ -118,6 +120,8 @@ class _State:
             if sampler is not None:
                 clock.stop = sampler.next_ps
             until = int(clock.finished) + step
+            if progress:
+                clock.pause = int(clock.changes) + CHANGES
             status = advance(self.flows, self.links, self.round, t, self.waits, self.clock, self.doubt, until)
             if status == 2 and sampler is not None:
                 sampler.take(self.sent_by_port(sampler.next_ps, len(self.plane_gbps)))
@@ -223,7 +227,7 @@ def _sooner(s: _State) -> np.ndarray:
 
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
-    """Return the first messages whose rate may differ, by cause."""
+    """Return the first messages whose rate may be wrong, by cause."""
     first = s.doubt.found
     if first[0] < 0:
         return []

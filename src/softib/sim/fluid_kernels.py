@@ -36,6 +36,7 @@ CLOCK = Rows(
     i8("events", "count", "Events handled."),
     i8("judging", "flag", "Judge whether the layer's model holds."),
     i8("stop", "ps", "Time to stop at."),
+    i8("pause", "count", "Changes of rates at which the kernel returns, so that its caller can report."),
 )
 Clock = table("Clock", {"clock": Array("", CLOCK)})
 
@@ -290,13 +291,13 @@ def settle(fl, ro, tr, ck, now):
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
-    """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next
-    event is after :data:`STOP` (2)."""
+    """Run until ``until`` messages have ended or ``pause`` changes of rates were made (returns 0),
+    nothing more happens (1) or the next event is after ``stop`` (2)."""
     while ck.clock.queued > 0:
         now = tr.key[tr.queue[0]]
         if now >= FOREVER:
             return 1
-        if ck.clock.finished >= until:
+        if ck.clock.finished >= until or ck.clock.changes >= ck.clock.pause:
             return 0
         if now > ck.clock.stop:
             return 2

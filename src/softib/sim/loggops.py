@@ -84,18 +84,18 @@ def loggops(
     left = np.diff(first).astype(np.int32) + (kind == 1)
     ready, ended = np.zeros(n, np.int64), np.full(n, -1, np.int64)
     program = Program(
-        rank,
-        kind,
-        size,
-        columns["compute_ps"],
-        columns["processor"],
-        columns["meets"],
-        begin[:-1],
-        to,
-        left,
-        ready,
-        ended,
-        pair,
+        rank=rank,
+        kind=kind,
+        size=size,
+        compute=columns["compute_ps"],
+        processor=columns["processor"],
+        receive=columns["meets"],
+        first=begin[:-1],
+        to=to,
+        left=left,
+        ready=ready,
+        ended=ended,
+        pair=pair,
     )
     queue = Queue(
         np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
@@ -133,15 +133,15 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
         if len(away):
             rate[away] = np.minimum.reduceat(plane.carried_gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
     return Pairs(
-        source.astype(np.int64),
-        target.astype(np.int64),
-        8000.0 / rate,
-        small,
-        following,
-        large,
-        answer,
-        mtu,
-        local,
-        np.array([inline]),
-        np.array([round(plane.profile.message_gap_ns * 1000)]),
+        host_from=source.astype(np.int64),
+        host_to=target.astype(np.int64),
+        ps_octet=8000.0 / rate,
+        small_ps=small,
+        next_ps=following,
+        mtu_ps=large,
+        answer_ps=answer,
+        mtu=mtu,
+        local=local,
+        inline=np.array([inline]),
+        gap_ps=np.array([round(plane.profile.message_gap_ns * 1000)]),
     )

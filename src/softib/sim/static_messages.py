@@ -139,15 +139,16 @@ def _clock(
     link, gbps = plane.links_of(laid.port)
     ps_byte = 8000.0 / np.maximum(gbps, 1e-12)
     shared = Shared(
-        laid.first,
-        laid.channel,
-        link,
-        _octets(m, laid, able),
-        packets_of(m, laid.mtu) == 1,
-        ps_byte,
-        *np.zeros((2, len(gbps))),
-        processor,
-        np.zeros(len(rows), np.int64),
+        first=laid.first,
+        channel=laid.channel,
+        link=link,
+        octets=_octets(m, laid, able),
+        single=packets_of(m, laid.mtu) == 1,
+        ps_byte=ps_byte,
+        link_free=np.zeros(len(gbps)),
+        short_free=np.zeros(len(gbps)),
+        processor=processor,
+        processor_free=np.zeros(len(rows), np.int64),
     )
     delays = Delays(m.start_ps, m.wait_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
     queue = Queue(np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.zeros(1, np.int64))

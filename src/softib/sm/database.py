@@ -6,6 +6,7 @@ the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from softib.mad.smp_requests import Routes
 from softib.sm.vports.vport_table import VPortTable
 
 __all__ = ["Database", "Location"]
+
+_GUID = re.compile(r"\b0x([0-9a-f]{16})\b")
 
 Location = tuple[int, int]
 """Return (NodeGUID, portnum) of a port."""
@@ -255,6 +258,15 @@ class Database:
     def port_name(self, port: int) -> str:
         """``leaf-3[40]``"""
         return f"{self.name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
+
+    def with_names(self, text: str) -> str:
+        """Return ``text`` with the names of nodes for their NodeGUIDs; a name that several have is not used."""
+        return _GUID.sub(lambda found: self._name_of(int(found[1], 16)) or found[0], text)
+
+    def _name_of(self, guid: int) -> str:
+        node = self.node_of(guid)
+        alone = node >= 0 and (self.node_desc == self.node_desc[node]).all(axis=1).sum() == 1
+        return self.name(node) if alone else ""
 
 
 def _column(spec: tuple[Any, tuple[int, ...], int], rows: int) -> np.ndarray:

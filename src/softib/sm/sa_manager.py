@@ -18,7 +18,7 @@ from softib.sm.config import SmConfig
 from softib.sm.journal import Journal
 from softib.sm.managers.link_mgr import fewest_data_vls
 from softib.sm.managers.mcast_mgr import Group, McastManager, has_full
-from softib.sm.managers.partitions import Members, Partition
+from softib.sm.managers.partitions import BASE, IP_SIGNATURES, Members, Partition
 from softib.sm.sa.administrator import Administrator, Deferred
 from softib.sm.sa.inventory import Need
 from softib.sm.sa.mcmember_record import Multicast, broadcast_mgid
@@ -72,6 +72,9 @@ class SaManager:
         self._outbox: list[MadBatch] = []
         self._now_ps = 0
         self._restored: np.ndarray | None = None
+        self._outdated, self._requested = set[int](), set[int]()
+        """PortGUIDs of members that joined a group before its attributes changed, and of those that the current sweep
+        asks to join again."""
 
     @property
     def subnet(self) -> Subnet | None:
@@ -82,6 +85,20 @@ class SaManager:
     def registered(self) -> np.ndarray | None:
         """PortGUIDs of hosts whose groups, services and subscriptions are known here (uint64[n]); None: of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
+
+    def up_to_date(self) -> np.ndarray | None:
+        """Return those of the :attr:`registered` hosts that joined no group before its attributes changed, for a sweep
+        that begins: it asks the others to join again."""
+        registered = self.registered
+        self._requested, self._outdated = self._requested | self._outdated, set()
+        if registered is None or not self._requested:
+            return registered
+        return np.setdiff1d(registered, np.array(sorted(self._requested), np.uint64))
+
+    @property
+    def needs_sweep(self) -> bool:
+        """Return whether members of changed groups wait for the request to join again."""
+        return bool(self._outdated)
 
     # -- mastership --
 
@@ -102,6 +119,7 @@ class SaManager:
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. Absent ports are removed, and subscribers get GID In Service and Out of Service notices."""
         before, first = self.registered, self.subnet is None
+        self._requested.clear()
         if first:
             self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
@@ -130,6 +148,8 @@ class SaManager:
         self.sa.close()
         self.sa.aliases.clear()
         self.groups.clear()
+        self._outdated.clear()
+        self._requested.clear()
         self.subscriptions.clear()
         self._restored = None
         self.services.records.clear()
@@ -140,15 +160,15 @@ class SaManager:
         self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Use other partitions: their groups are added, and those of removed partitions end with their last full
-        member."""
+        """Use other partitions: their groups are added or changed, and those of removed partitions end with their last
+        full member. Members of a changed group shall join again, which the next sweep requests."""
         self.config = config
         if self.subnet is None:
             return
         kept = [g for g in self.groups.groups.values() if g.kept]
         for group in kept:
             group.kept = False
-        self._partition_groups(self.subnet)
+        self._enter_groups(self.subnet, config.known_partitions, changes=True)
         self._end_deserted(kept)
         self._events()
 
@@ -164,7 +184,7 @@ class SaManager:
         kept = [g for g in groups if g is not None and g.kept]
         for group in kept:
             group.kept = False
-        self._enter_groups(self.subnet, [p for p in new if p.members])
+        self._enter_groups(self.subnet, [p for p in new if p.members], changes=True)
         self._end_deserted(kept)
         self._events()
 
@@ -180,28 +200,53 @@ class SaManager:
         unless the file names another."""
         self._enter_groups(subnet, self.config.known_partitions)
 
-    def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition]) -> None:
+    def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition], changes: bool = False) -> None:
+        """``changes``: groups that exist get the attributes of their partition; without it they stay as the previous
+        master made them, which their members know."""
         free = self._free_sl(subnet)
         for partition in partitions:
             for g in partition.groups:
                 mgid = g.mgid or broadcast_mgid(partition.pkey, g.scope)
-                if mgid in self.groups.groups:
-                    self.groups.groups[mgid].kept = True
+                stated = {
+                    "qkey": g.qkey,
+                    "mtu": g.mtu,
+                    "rate": g.rate,
+                    "sl": g.sl or free,
+                    "tclass": g.tclass,
+                    "flow_label": g.flow_label,
+                }
+                if (group := self.groups.groups.get(mgid)) is not None:
+                    group.kept = True
+                    if changes and any(getattr(group, name) != value for name, value in stated.items()):
+                        self._change(group, stated)
                 else:
                     self.groups.add(
                         mgid,
                         0x3FFF,
-                        qkey=g.qkey,
-                        mtu=g.mtu,
-                        rate=g.rate,
+                        **stated,
                         pkey=partition.pkey | 0x8000,
-                        sl=g.sl or free,
-                        tclass=g.tclass,
-                        flow_label=g.flow_label,
                         hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX,
                         packet_life_time=self.config.subnet_timeout,
                         kept=True,
                     )
+
+    def _change(self, group: Group, stated: dict[str, int]) -> None:
+        """Give a partition's group other attributes, and with IPoIB's broadcast group those IP groups that clients made
+        like it: they would ask for the new attributes, and be refused by the old ones."""
+        is_broadcast = group.mgid == broadcast_mgid(group.pkey & BASE, group.scope)
+        level = {name: stated[name] for name in ("qkey", "mtu", "rate", "sl")}
+        before = {name: getattr(group, name) for name in level}
+        alike = [
+            g
+            for g in (self.groups.groups.values() if is_broadcast else ())
+            if g.pkey & BASE == group.pkey & BASE
+            and not g.kept
+            and g.mgid[2:4] in IP_SIGNATURES
+            and all(getattr(g, name) == value for name, value in before.items())
+        ]
+        for one, values in ((group, stated), *((g, level) for g in alike)):
+            self._outdated |= one.members.keys()
+            self.groups.change(one, **values)
 
     def _free_sl(self, subnet: Subnet) -> int:
         """Return an SL whose VL no unicast path uses; 0 if one VL is enough, or none is left."""

@@ -84,7 +84,7 @@ class SubnetManager:
 
     @property
     def config(self) -> SmConfig:
-        """Its settings (:meth:`reconfigure` changes them)."""
+        """Settings of the manager (:meth:`reconfigure` changes them)."""
         return self._mastership.config
 
     @config.setter
@@ -215,7 +215,7 @@ class SubnetManager:
         rows = change_members(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
         self.sa_manager.repartition(config, old, changed, rows)
         self._between.repartitioned |= guids
-        if self.phase in PHASES:  # this sweep still uses the previous partitions
+        if self.phase in PHASES or self.sa_manager.needs_sweep:  # this sweep still uses the previous partitions
             self.request_sweep()
         return True
 
@@ -244,7 +244,8 @@ class SubnetManager:
 
     @property
     def stale(self) -> bool:
-        """Did a link change while the current or last sweep read it? Another sweep follows."""
+        """Return whether a link changed while the current or last sweep read it. Another sweep
+        follows."""
         return self._runner.sweep.answers.stale
 
     @property

@@ -11,11 +11,11 @@ import secrets
 import threading
 import time
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from softib.errors import InputError
-from softib.tenants.changes import NotThere
+from softib.tenants.changes import NotThere, Refused
 from softib.tenants.store import Store
 
 __all__ = ["ROLES", "Account", "Accounts", "Role"]
@@ -25,20 +25,22 @@ ROLES = get_args(Role)
 """``admin``: accounts too; ``operator``: all partitions; ``viewer``: may only read; ``tenant``: only the partitions
 of its tenant."""
 TENANT = "SELECT 1 FROM tenant WHERE name = ?"
+ACCOUNT = "SELECT name, role, tenant, secret FROM account"
 COST = {"n": 1 << 14, "r": 8, "p": 1}
 
 
 @dataclass(frozen=True)
 class Account:
-    """``tenant``: of a tenant's account."""
+    """``tenant``: of a tenant's account. ``secret``: its password's digest when it signed in."""
 
     name: str
     role: str
     tenant: str = ""
+    secret: str = field(default="", repr=False, compare=False)
 
     @property
     def changes(self) -> bool:
-        """May it change partitions?"""
+        """Return whether the account may change partitions."""
         return self.role != "viewer"
 
 
@@ -57,7 +59,8 @@ class Accounts:
         return [Account(*row) for row in self.store.read("SELECT name, role, tenant FROM account ORDER BY name")]
 
     def put(self, account: Account, password: str) -> None:
-        """Enter an account, or change it. Raises :class:`InputError`."""
+        """Enter an account, or change it. Another password, role or tenant ends its tokens. Raises
+        :class:`InputError`."""
         if account.role not in ROLES:
             raise InputError(f"role {account.role[:24]!r} does not exist; use {', '.join(ROLES)}")
         if (account.role == "tenant") != bool(account.tenant):
@@ -67,15 +70,17 @@ class Accounts:
             raise InputError(
                 "an account needs a printable name of at most 64 characters without ':' and a password of 8 or more"
             )
+        if self.by_password(name, password) == account:
+            return
         salt = secrets.token_bytes(16)
-        digest = hashlib.scrypt(password.encode(), salt=salt, **COST)
-        secret = f"{b64encode(salt).decode()}${b64encode(digest).decode()}"
+        secret = f"{b64encode(salt).decode()}${b64encode(_scrypt(password, salt)).decode()}"
         with self._lock, self.store.transaction():
             if account.tenant and not self.store.db.execute(TENANT, (account.tenant,)).fetchall():
                 raise NotThere(f"there is no tenant {account.tenant[:64]!r}; make it first")
             before = self.store.db.execute("SELECT tenant FROM account WHERE name = ?", (name,)).fetchone()
             if before is not None and before[0] != account.tenant:
                 self._leave(name)
+            self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))
             self.store.db.execute(
                 "INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?)",
                 (account.name, account.role, account.tenant, secret),
@@ -102,14 +107,14 @@ class Accounts:
         with self._checking:  # one at a time: clients of one account that begin together need one scrypt
             if (account := self.remembered(name, password)) is not None:
                 return account
-            row = self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name)
+            row = self._find(f"{ACCOUNT} WHERE name = ?", name)
             salt, _, digest = (row[3] if row else "AAAA$AAAA").partition("$")
-            got = hashlib.scrypt(password.encode(), salt=b64decode(salt), **COST)
+            got = _scrypt(password, b64decode(salt))
             if row is None or not hmac.compare_digest(got, b64decode(digest)):
                 return None
-            account = Account(*row[:3])
+            account = Account(*row)
             with self._lock:
-                if row == self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name):
+                if row == self._find(f"{ACCOUNT} WHERE name = ?", name):
                     self._right[self._digest(name, password)] = account
             return account
 
@@ -121,28 +126,33 @@ class Accounts:
         return hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
 
     def new_token(self, account: Account) -> str:
-        """Create a token of ``account``; only its digest is stored."""
+        """Create a token of ``account``; only its digest is stored. Raises :class:`Refused` if the account was changed
+        after it signed in."""
         token = secrets.token_hex(32)
         with self._lock, self.store.transaction():
+            now = self.store.db.execute(f"{ACCOUNT} WHERE name = ?", (account.name,)).fetchone()
+            if now is None or now != (account.name, account.role, account.tenant, account.secret):
+                raise Refused(f"account {account.name} has changed; sign in again")
             values = _digest(token), account.name, time.time()
             self.store.db.execute("INSERT INTO token VALUES (?, ?, ?)", values)
         return token
 
     def by_token(self, token: str) -> Account | None:
         """Return the account of a token."""
-        row = self._find(
-            "SELECT a.name, a.role, a.tenant FROM token t JOIN account a ON a.name = t.name WHERE t.digest = ?",
-            _digest(token),
-        )
+        row = self._find(f"{ACCOUNT} WHERE name = (SELECT name FROM token WHERE digest = ?)", _digest(token))
         return None if row is None else Account(*row)
 
     def by_certificate(self, common_name: str) -> Account | None:
         """Return the account named by the common name of a verified client certificate."""
-        row = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
+        row = self._find(f"{ACCOUNT} WHERE name = ?", common_name)
         return None if row is None else Account(*row)
 
     def _find(self, query: str, value: str) -> tuple[Any, ...] | None:
         return next(iter(self.store.read(query, (value,))), None)
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, **COST)
 
 
 def _digest(token: str) -> str:

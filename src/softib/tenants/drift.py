@@ -34,7 +34,7 @@ class Drift:
 
     @property
     def difference(self) -> Difference:
-        """Of which port, and which P_Keys."""
+        """Return (PortGUID, missing P_Keys, extra P_Keys)."""
         return self.guid, self.missing, self.extra
 
     def __str__(self) -> str:

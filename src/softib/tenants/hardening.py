@@ -90,16 +90,16 @@ def _ports(reader: SubnetReader, rows: np.ndarray, shown: np.ndarray, evidence: 
         unread += table is None
         evidence.ports.append(
             EndPort(
-                _location(db, row),
-                bool(host[i]),
-                bool(shown[i]),
-                int(PortInfo.mkey.get(db.port_info[row])),
-                int(PortInfo.mkey_protect.get(db.port_info[row])),
-                int(PortInfo.mkey_lease_period.get(db.port_info[row])),
-                None if table is None else tuple(table.tolist()),
-                _location(db, int(peer[i])) if on_switch[i] else None,
-                bool(checks[i]) if able[i] else None,
-                None if leaf is None else frozenset(leaf.tolist()),
+                where=_location(db, row),
+                host=bool(host[i]),
+                shown=bool(shown[i]),
+                mkey=int(PortInfo.mkey.get(db.port_info[row])),
+                protect=int(PortInfo.mkey_protect.get(db.port_info[row])),
+                lease=int(PortInfo.mkey_lease_period.get(db.port_info[row])),
+                pkeys=None if table is None else tuple(table.tolist()),
+                leaf=_location(db, int(peer[i])) if on_switch[i] else None,
+                enforces=bool(checks[i]) if able[i] else None,
+                leaf_pkeys=None if leaf is None else frozenset(leaf.tolist()),
             )
         )
     if unread:

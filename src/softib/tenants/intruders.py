@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ LISTENS = {**ASKS, int(MgmtClass.SUBN_ADM): 1 << SaMethod.REPORT}
 BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 SECURITY, EVERY, EVERY_TYPE = 2, 0xFFFF, 0xFFFFFF
 RESUBSCRIBE_S = 60.0
-KEPT = 1000
+REST_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,26 @@ class Intruder:
 
 
 class IntruderWatch:
-    """``open_wire`` opens a wire of :data:`LISTENS` and returns the function that closes it. ``seen``: the newest last;
-    for any thread."""
+    """``open_wire`` opens a wire of :data:`LISTENS` and returns the function that closes it."""
 
     def __init__(self, open_wire: Callable[[], tuple[MadWire, Callable[[], None]]], clock: Callable[[], float]):
         self._open, self.clock = open_wire, clock
-        self.seen: deque[Intruder] = deque(maxlen=KEPT)
+        self._reports: list[Intruder] = []
         self.subscribed = threading.Event()
         self._ends = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, take: Callable[[list[Intruder]], None], rest: Callable[[], None]) -> None:
+        """Start the thread. It calls ``take`` with the reports that came together, and ``rest`` every second."""
+        self._take_reports, self._rest = take, rest
         self._thread = threading.Thread(target=self._run, name="softib-tenants-intruders", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End the thread."""
         self._ends.set()
-        self._thread.join(5.0)
+        if self._thread is not None:
+            self._thread.join(5.0)
 
     def _run(self) -> None:
         while not self._ends.is_set():
@@ -114,9 +119,13 @@ class IntruderWatch:
             inbox = self._take(wire, wire.exchange(outbox))
 
     def _listen(self, wire: MadWire, until_ps: int) -> None:
+        due = time.monotonic()
         while clock_ps() < until_ps and not self._ends.is_set():
             if wire.wait(0.25):
                 self._take(wire, wire.exchange())
+            if time.monotonic() >= due:
+                self._rest()
+                due = time.monotonic() + REST_S
 
     def _take(self, wire: MadWire, inbox: MadBatch | None) -> MadBatch | None:
         """Store and acknowledge the reports; returns the rest of ``inbox``."""
@@ -125,6 +134,9 @@ class IntruderWatch:
         reports = SaHeader.method.get(inbox.mad) == SaMethod.REPORT
         for i in np.flatnonzero(reports).tolist():
             self._keep(inbox.mad[i, SA_DATA : SA_DATA + Notice.size])
+        if self._reports:
+            self._take_reports(self._reports)
+            self._reports = []
         if reports.any():
             answers = inbox[reports].copy()
             SaHeader.method.set(answers.mad, int(SaMethod.REPORT_RESP))
@@ -140,7 +152,7 @@ class IntruderWatch:
         kind = TrapBadSwitchPKey if trap == BAD_SWITCH_PKEY else TrapBadKey
         key = TrapBadSwitchPKey.pkey.get(details) if trap == BAD_SWITCH_PKEY else TrapBadKey.key.get(details)
         lids = int(kind.lid1.get(details)), int(kind.lid2.get(details))
-        self.seen.append(Intruder(self.clock(), trap, *lids, int(key), int(Notice.issuer_lid.get(notice))))
+        self._reports.append(Intruder(self.clock(), trap, *lids, int(key), int(Notice.issuer_lid.get(notice))))
 
 
 def _request(message: bytes, dlid: int) -> MadBatch:

@@ -4,6 +4,7 @@ OpenSM. Each reads a partitions.conf on request."""
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import subprocess
 import time
@@ -39,6 +40,8 @@ class Manager(Protocol):
     may still be written."""
 
     settles_s: float
+    port: int
+    """PortGUID of the master, 0 if it is on no host: no partition takes the default P_Key from its index 0."""
     title: str
     """Its name in messages; ``advice``: what to do while another manager is the master."""
     advice: str
@@ -50,8 +53,8 @@ class Manager(Protocol):
         have). Raises :class:`~softib.errors.SoftibError` if it cannot."""
 
     def is_master(self, master: int) -> bool:
-        """Return whether it, and no other manager, programs the subnet. ``master``: PortGUID of the master by the
-        ports of the subnet, 0 if it is on none of the hosts."""
+        """Return whether this manager, and no other, programs the subnet. ``master``: PortGUID of
+        the master by the ports of the subnet, 0 if it is on none of the hosts."""
 
     def keep(self, state: State) -> None:
         """Bring the manager's file up to date."""
@@ -65,6 +68,7 @@ class InternalManager:
     once; a complete file needs a sweep."""
 
     settles_s = 2.0
+    port = 0
     title = "softib's manager"
     advice = "stop the other one, and set an M_Key and a priority that keep it out"
 
@@ -73,13 +77,15 @@ class InternalManager:
         self.instance, self.file, self.changed_file = instance, folder / FILE, folder / CHANGED
         self._lines: dict[int, str] | None = None
         """P_Key → its line of the file; None: of none."""
+        self._lines_port = 0
+        """The manager's port in these lines."""
         self.is_behind = False
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Pass the changed partitions, or the complete file, and wait for a sweep that read it."""
         if pkeys is not None and DEFAULT_BASE not in pkeys:
             changed = [state.partitions.get(k) or Partition(k) for k in sorted(pkeys)]
-            self._hand_over(to_conf(changed, whole=False))
+            self._hand_over(to_conf(changed, whole=False, manager=self.port))
             self._keep_lines(changed)
             if ask(self.instance, "partitions", file=str(self.changed_file))["programmed"]:
                 self.is_behind = True
@@ -128,14 +134,14 @@ class InternalManager:
         for partition in changed:
             self._lines.pop(partition.pkey, None)
             if partition.members:
-                self._lines[partition.pkey] = line_of(partition)
+                self._lines[partition.pkey] = line_of(partition, self.port)
 
     def _write(self, state: State, lines: dict[int, str] | None = None) -> None:
         """Write the file, from ``lines`` if they are known, since formatting all partitions takes a
         second."""
-        if lines is None:
-            partitions = list(state.partitions.values())
-            self._lines = lines = {p.pkey: line_of(p) for p in partitions if p.members or p.everyone}
+        if lines is None or self._lines_port != self.port:
+            partitions, self._lines_port = list(state.partitions.values()), self.port
+            self._lines = lines = {p.pkey: line_of(p, self.port) for p in partitions if p.members or p.everyone}
         write_text(self.file, conf_of(lines))
         self.is_behind = False
 
@@ -145,6 +151,7 @@ class FileManager:
     reread the file (``kill -HUP 4711``). It does not report completion."""
 
     settles_s = 30.0
+    port = 0
     is_behind = False
 
     def __init__(self, file: Path, reload: str):
@@ -152,6 +159,14 @@ class FileManager:
         self.title = f"the one that reads {file}"
         self.advice = f"stop the other one, or restart the service if it reads {file}"
         self._master: int | None = None
+
+    def lock_path(self) -> Path:
+        """Return the place of a lock that keeps a second service off the file. Raises :class:`InputError` if its
+        directory cannot be written."""
+        folder = self.file.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError(f"{folder}: cannot be written; use a partitions.conf in a directory of this user")
+        return folder / f".{self.file.name}.softib-lock"
 
     def is_master(self, master: int) -> bool:
         """Return whether the master is still the one at the start of the service: that one reads the file."""
@@ -181,7 +196,7 @@ class FileManager:
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Write the file and run the command."""
-        write_text(self.file, to_conf(list(state.partitions.values())))
+        write_text(self.file, to_conf(list(state.partitions.values()), manager=self.port))
         try:
             done = subprocess.run(
                 self.reload, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL

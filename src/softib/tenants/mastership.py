@@ -14,15 +14,23 @@ __all__ = ["MasterWatch"]
 
 LOG = logging.getLogger("softib.tenants")
 LOOK_S = 5.0
+SILENT_LOOKS = 2
+"""Looks without an answer after which the master cannot be reached: one may fall into its restart."""
 
 
 class MasterWatch:
-    """``problem``: which manager is the master instead, and what to do; empty while it is ours. For one thread."""
+    """``problem``: which manager is the master instead, or that it does not answer, and what to do;
+    empty while this manager is master. ``reached``: whether the master confirmed itself at the last
+    look; None: no look yet. For one thread."""
 
     def __init__(self, view: SubnetView, manager: Manager):
         self.view, self.manager = view, manager
         self.problem = ""
+        self.reached: bool | None = None
+        self.answered_s: float | None = None
+        """Clock time of the master's last answer."""
         self._due = 0.0
+        self._silent = 0
 
     def due_s(self) -> float:
         """Return seconds until the next look."""
@@ -31,12 +39,15 @@ class MasterWatch:
     def look(self) -> bool:
         """Read which port is the master's, and return whether the service's manager has become the master again."""
         self._due = time.monotonic() + LOOK_S
-        self.view.look_for_master()
-        before, self.problem = self.problem, self._rival()
+        self.reached = self.view.look_for_master()
+        self._silent = 0 if self.reached else self._silent + 1
+        if self.reached:
+            self.answered_s = time.time()
+        before, self.problem = self.problem, self._rival() or self._silence()
         if self.problem and not before:
             LOG.warning("%s", self.problem)
         elif before and not self.problem:
-            LOG.warning("%s is the master subnet manager again", self.manager.title)
+            LOG.warning("%s is the master subnet manager, and answers", self.manager.title)
         return bool(before) and not self.problem
 
     def _rival(self) -> str:
@@ -48,4 +59,14 @@ class MasterWatch:
         return (
             f"{where} is the master subnet manager, not {self.manager.title}; changes are durable, and are programmed "
             f"when it is the master again: {self.manager.advice}"
+        )
+
+    def _silence(self) -> str:
+        if self._silent < SILENT_LOOKS:
+            return ""
+        port = self.view.ports.get(self.view.manager)
+        where = f"at {port.name} ({guid_text(port.guid)})" if port is not None else "that the ports name"
+        return (
+            f"the master subnet manager {where} does not answer; changes are durable, and are programmed when it "
+            f"answers: start {self.manager.title} again"
         )

@@ -10,6 +10,7 @@ from softib.errors import InputError
 from softib.plural import counted
 from softib.sm.managers.partitions import BEFORE_FILE, DEFAULT_SCOPE, FULL, LIMITED, parse_changes
 from softib.sm.managers.partitions import Partition as SmPartition
+from softib.tenants.changes import Refused
 from softib.tenants.model import (
     DEFAULT_BASE,
     MTU_CODES,
@@ -32,10 +33,10 @@ file."""
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
 
-def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
+def to_conf(partitions: Iterable[Partition], whole: bool = True, manager: int = 0) -> str:
     """Return the file, the default partition first; a ``whole`` one without empty partitions, which
-    have no effect."""
-    return conf_of({p.pkey: line_of(p) for p in partitions if p.members or p.everyone or not whole})
+    have no effect. ``manager``: see :func:`line_of`."""
+    return conf_of({p.pkey: line_of(p, manager) for p in partitions if p.members or p.everyone or not whole})
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
@@ -44,11 +45,12 @@ def conf_of(lines: Mapping[int, str]) -> str:
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 
-def line_of(partition: Partition) -> str:
-    """Return a partition as a definition of the file."""
+def line_of(partition: Partition, manager: int = 0) -> str:
+    """Return a partition as a definition of the file. One with the port of the subnet ``manager`` is never at index 0:
+    management packets have the P_Key there, and without the default one no port reaches the manager."""
     p, (mtu, rate, sl) = partition, partition.qos.codes
     flags = [f"{_name(p)}={p.pkey:#x}"]
-    flags += ["indx0"] if p.index0 else []
+    flags += ["indx0"] if p.index0 and manager not in p.members else []
     flags += ["ipoib"] if p.ip_over_ib else []
     flags += [f"mtu={mtu}", f"sl={sl}"]
     # UFM's 2.5 Gb/s means that no rate is set.
@@ -81,22 +83,46 @@ def _not_held(p: Partition) -> str:
     return f"# This file cannot hold of {p.pkey:#x}: {', '.join(parts)}\n" if parts else ""
 
 
-def from_conf(text: str, name: str, taken: Iterable[int] = ()) -> tuple[list[Partition], list[str]]:
+def from_conf(
+    text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()
+) -> tuple[list[Partition], list[str]]:
     """Return the partitions of a file, and a line for each part that the service does not support. A partition without
-    a P_Key gets one that is neither ``taken`` nor in the file.
-    Raises :class:`InputError` with file and line if it cannot be read."""
+    a P_Key gets that of the ``present`` one with its name, or one that is neither ``taken`` nor in the file.
+    Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused` if several have the name or the
+    file gives the P_Key to another partition."""
     partitions, notes = parse_changes(text, name), list[str]()
     if taken := set(taken):
+        stated = {p.pkey: p.name for p in partitions if not p.chosen}
         partitions = parse_changes(text, name, taken | {p.pkey for p in partitions})
-        notes += [
-            f"{name}: {p.name or 'a partition'} has no P_Key; it gets {p.pkey:#x}" for p in partitions if p.chosen
-        ]
+        of_name: dict[str, list[int]] = {}
+        for one in present:
+            of_name.setdefault(_name(one), []).append(one.pkey)
+        for p in partitions:
+            if p.chosen:
+                notes.append(_choose(p, of_name.get(p.name, []), stated, name))
     default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
     if default is not None:
         default.members[:0] = BEFORE_FILE
     else:
         notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
     return [_partition(p, name, notes) for p in partitions], notes
+
+
+def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:
+    """Give a partition of a file without a P_Key the one of the partition ``present`` with its name. Returns the note
+    about it."""
+    if len(present) > 1:
+        keys = ", ".join(f"{pkey:#x}" for pkey in present[:4])
+        raise Refused(f"{file}: {p.name} has no P_Key, and {keys} have that name; give it the P_Key that it means")
+    if not present:
+        return f"{file}: {p.name or 'a partition'} has no P_Key; it gets {p.pkey:#x}"
+    (p.pkey,) = present
+    if p.pkey in stated:
+        raise Refused(
+            f"{file}: {p.name} has no P_Key, and is {p.pkey:#x} here, which the file gives to "
+            f"{stated[p.pkey] or 'another partition'}; give both a P_Key"
+        )
+    return f"{file}: {p.name} has no P_Key; it is {p.pkey:#x}, which has that name"
 
 
 _NOT_KEPT = {"qkey": "Q_Key", "tclass": "TClass", "flow_label": "FlowLabel"}

@@ -75,6 +75,10 @@ class Programmer:
         self.drifts = Drifts(hooks.clock)
         self.problem = ""
         self.master = MasterWatch(view, manager)
+        self.programmed_s: float | None = None
+        """Clock time when a change was last read back from its ports; ``compared_s``: when all tables were last
+        compared with the database."""
+        self.compared_s: float | None = None
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._waiting: dict[int, Done] = {}
@@ -126,6 +130,12 @@ class Programmer:
         with self._lock:
             changes = [*self._judged, *self._waiting.values(), *(one for one, _ in self._pending.values())]
         return {pkey for one in changes for pkey, _ in one.left}
+
+    def unfinished(self) -> tuple[int, int]:
+        """Return the number of revisions that wait for the manager, and of those that wait for members' ports. For any
+        thread."""
+        with self._lock:
+            return len({*self._waiting, *(one.revision for one in self._judged)}), len(self._pending)
 
     def unread(self, pkey: int) -> dict[int, bool]:
         """Return the ports that may still hold ``pkey``: members that left, and were not read since. The value is
@@ -235,7 +245,7 @@ class Programmer:
         guids = self._guids(batch)
         if self._search is not None:
             self._search.programmed |= guids
-        self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
+        self._hand_over(set().union(*(one.pkeys for one in batch)))
         with self._lock:
             self._judged = batch
             for one in batch:
@@ -248,6 +258,10 @@ class Programmer:
         finally:
             self._judged = []
 
+    def _hand_over(self, pkeys: set[int] | None = None) -> None:
+        self.manager.port = self.view.manager
+        self.manager.program(self.hooks.snapshot(), pkeys)
+
     def _read_back(self, batch: list[Done], guids: set[int]) -> None:
         wrong = self._verify(guids)
         if wrong and not self._newer(wrong):  # a sweep that reads every table decides
@@ -255,7 +269,7 @@ class Programmer:
             if self.master.problem:
                 self.changed(batch)
                 return
-            self.manager.program(self.hooks.snapshot())
+            self._hand_over()
             wrong = self._verify(set(wrong))
         self._judge(batch, wrong)
 
@@ -319,6 +333,7 @@ class Programmer:
             if silent != before:
                 self.hooks.mark([one.revision], "pending", waits_for(silent))
         if programmed:
+            self.programmed_s = self.hooks.clock()
             self.hooks.mark(programmed, "programmed", "")
 
     def _refused(self, revision: int, guid: int, wrong: Differences) -> None:
@@ -365,6 +380,7 @@ class Programmer:
             if search.whole:
                 self.master.look()
                 self._reconcile(not self.ready.is_set(), search.programmed)
+                self.compared_s = self.hooks.clock()
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
             self._appeared()
@@ -375,14 +391,14 @@ class Programmer:
             self._search = Search(self.view.sibling(), whole, self._wake.set)
 
     def _appeared(self) -> None:
-        """Have pending members appeared?"""
+        """Check the tables of pending members that have appeared."""
         if self.master.problem:
             return
         hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
         appeared = set().union(*(guids for _, guids in hits))
         wrong = self._verify(appeared) if appeared else {}
         if wrong:  # the manager has not seen them yet, or read its file earlier
-            self.manager.program(self.hooks.snapshot())
+            self._hand_over()
             wrong = self._verify(appeared)
         self._judged = [one for one, guids in hits if guids or one.revision in self._held]
         self._judge(self._judged, wrong)
@@ -403,7 +419,7 @@ class Programmer:
             self.drifts.enter(drifts, bool(self.master.problem))
         if self.master.problem:
             return
-        self.manager.program(state)
+        self._hand_over()
         wrong = self._verify({d.guid for d in drifts})
         self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from softib.errors import InputError
 from softib.live.umad_client.wire import MadWire
@@ -16,37 +17,27 @@ from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
+from softib.tenants.findings import Finding, partition_findings
 from softib.tenants.intruders import IntruderWatch
+from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
 from softib.tenants.managers import Manager
-from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition, guid_text, pkey_text
+from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text, pkey_text
 from softib.tenants.programmer import Hooks, Programmer
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
-from softib.tenants.subnet import Held, SubnetView, partitions_of
+from softib.tenants.subnet import Held, Port, SubnetView, partitions_of
 from softib.tenants.writer import Done, Mark, Request, Writer, done_of
 
-__all__ = ["RELEASE", "Finding", "Resting", "TenantService"]
+__all__ = ["RELEASE", "Health", "Resting", "TenantService"]
 
 
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
+TRY_S = 1.0
+"""Shortest time between two writes that check the database."""
 LEAVES_S = 5.0
 """Longest wait for the tables of members that just left a P_Key."""
-SHOWN_S = 3600.0
-"""A refused packet is a present finding for this time."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``.
-    ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is present."""
-
-    kind: str
-    where: str
-    text: str
-    begun_s: float | None = None
-    ended_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +48,31 @@ class Resting:
     pkey: str
     until_s: float | None
     ports: list[str]
+
+
+@dataclass(frozen=True)
+class Health:
+    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait; ``failed``: the database
+    takes no change. ``problem``: why it is not ok. Times are clock times, null: not yet.
+
+    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, "" if it is on no
+    host; ``manager_reached``: whether it answered at the last look, null before it, and ``manager_answered_s`` when.
+    ``programmed_s``: when a change was last read back from its ports; ``compared_s``: when all tables were last
+    compared with the database. ``waiting``, ``pending``: number of revisions that wait for the manager, and for
+    members' ports. ``database_writable``: whether a write succeeded now.
+    """
+
+    status: Literal["ok", "degraded", "failed"]
+    problem: str
+    manager: str = ""
+    manager_port: str = ""
+    manager_reached: bool | None = None
+    manager_answered_s: float | None = None
+    programmed_s: float | None = None
+    compared_s: float | None = None
+    waiting: int = 0
+    pending: int = 0
+    database_writable: bool = True
 
 
 class TenantService:
@@ -79,10 +95,14 @@ class TenantService:
         self.state = self.store.state()
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
-        self._isolating = threading.Lock()
+        self.intrusions = Intrusions(self.store, self._guid_of_lid, self._name_of_lid)
+        self._isolating, self._trying = threading.Lock(), threading.Lock()
+        self._tried, self._tried_result = -TRY_S, ""
         self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
         hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
+        if self.intruders is not None:
+            self.intruders.start(self.intrusions.take, self.intrusions.write)
         if self.programmer is not None:
             releases = [done_of(r.id, r.detail, r.rows) for r in self.store.of_action(RELEASE)]
             released = {k: one.revision for one in releases for k in one.released - self.state.quarantine.keys()}
@@ -92,6 +112,7 @@ class TenantService:
         """End the threads and close the database."""
         if self.intruders is not None:
             self.intruders.close()
+            self.intrusions.write()
         if self.programmer is not None:
             self.programmer.close()
         self.writer.close()
@@ -122,6 +143,12 @@ class TenantService:
         changes.check_manager(draft, self.view.manager)
         if not returns:
             changes.check_keys(draft, self.occupied)
+
+    @property
+    def manager_port(self) -> int | None:
+        """PortGUID of the master subnet manager, 0 if it is on no host; None: the subnet has not been read yet."""
+        unread = self.programmer is not None and not self.programmer.ready.is_set()
+        return None if unread else self.view.manager
 
     def undo_of(self, number: int) -> Change:
         """Return the change that undoes a revision, except rows changed by later ones."""
@@ -235,93 +262,51 @@ class TenantService:
             time.sleep(0.01)
         return self.store.revision(number)
 
+    def health(self) -> Health:
+        """Return what the service knows about the manager, its subnet and its database."""
+        unwritable = self._unwritable()
+        p = self.programmer
+        if p is None:
+            return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
+        problem = p.problem or ("" if p.ready.is_set() else "the subnet has not been read yet")
+        port = self.view.ports.get(self.view.manager)
+        waiting, pending = p.unfinished()
+        return Health(
+            "failed" if unwritable else "degraded" if problem else "ok",
+            "; ".join(filter(None, (unwritable, problem))),
+            manager=p.manager.title,
+            manager_port="" if port is None else f"{port.name} ({guid_text(port.guid)})",
+            manager_reached=p.master.reached,
+            manager_answered_s=p.master.answered_s,
+            programmed_s=p.programmed_s,
+            compared_s=p.compared_s,
+            waiting=waiting,
+            pending=pending,
+            database_writable=not unwritable,
+        )
+
+    def _unwritable(self) -> str:
+        """Return :meth:`Store.try_write`, at most once a second."""
+        with self._trying:
+            if time.monotonic() >= self._tried + TRY_S:
+                self._tried_result, self._tried = self.store.try_write(), time.monotonic()
+            return self._tried_result
+
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return changes by others, and limits that members will meet; ``resolved``: also changes that were taken
-        back, and packets that were refused more than an hour ago."""
+        """Return changes by others, refused packets, and limits that members will meet; ``resolved``: also those that
+        have ended."""
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
                 out.append(Finding("manager", "", self.programmer.problem))
             drifts = self.programmer.drifts.kept
             out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
-        out += self._intrusions() + self._default() + self._index0() + self._qos()
+        now_s = self.clock()
+        out += [
+            Finding("intruder", one.where, str(one), one.begun_s, one.ended_s(now_s)) for one in self.intrusions.all()
+        ]
+        out += partition_findings(self.state, self.view)
         return [one for one in out if resolved or one.ended_s is None]
-
-    def _default(self) -> list[Finding]:
-        """Return full members of the default partition, through which ports of different partitions meet."""
-        state, manager = self.state, self.view.manager
-        name_of = lambda guid: self.view.ports[guid].name if guid in self.view.ports else guid_text(guid)
-        named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
-        guids = {guid for p in named for guid in p.members}
-        full = sorted(g for g in guids - {manager} if state.partitions[DEFAULT_BASE].membership(g) & FULL_BIT)
-        out = []
-        if full and len(named) > 1:
-            text = (
-                f"{name_of(full[0])} and {len(full) - 1} more members of partitions are full members of the default "
-                f"partition 0x7fff, through which every port can reach them; PUT /tenants/v1/default_membership "
-                f'{{"membership": "limited"}}, and remove them from 0x7fff'
-            )
-            out.append(Finding("isolation", pkey_text(DEFAULT_BASE), text))
-        if manager in guids:
-            keys = ", ".join(map(pkey_text, sorted(state.memberships(manager) - {DEFAULT_BASE})[:4]))
-            text = (
-                f"{name_of(manager)} is the subnet manager's port, a full member of the default partition, and in "
-                f"{keys}: every port can reach it; run the manager on a host without a partition"
-            )
-            out.append(Finding("isolation", guid_text(manager), text))
-        return out
-
-    def _intrusions(self) -> list[Finding]:
-        if self.intruders is None:
-            return []
-        by_lid = {p.lid: p for p in self.view.ports.values()}
-        name_of = lambda lid: by_lid[lid].name if lid in by_lid else f"LID {lid}"
-        where = lambda lid: guid_text(by_lid[lid].guid) if lid in by_lid else ""
-        past_s = self.clock() - SHOWN_S
-        return [
-            Finding("intruder", where(i.lid), i.named(name_of), i.at_s, i.at_s if i.at_s < past_s else None)
-            for i in reversed(list(self.intruders.seen))
-        ]
-
-    def _index0(self) -> list[Finding]:
-        first: dict[int, list[int]] = {}
-        for partition in list(self.state.partitions.values()):
-            if partition.index0:
-                for guid in partition.members if partition.pkey != DEFAULT_BASE else ():
-                    first.setdefault(guid, []).append(partition.pkey)
-        manager = self.view.manager
-        out = []
-        if manager in first:
-            text = (
-                f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index "
-                f"0 of it, where management needs the default P_Key; remove it, or run the manager on another host"
-            )
-            out.append(Finding("index0", guid_text(manager), text))
-        return out + [
-            Finding(
-                "index0",
-                guid_text(guid),
-                f"{guid_text(guid)} is in {len(pkeys)} partitions that want index 0 "
-                f"({', '.join(map(pkey_text, sorted(pkeys)[:4]))}); {pkey_text(min(pkeys))} has it",
-            )
-            for guid, pkeys in sorted(first.items())
-            if len(pkeys) > 1
-        ]
-
-    def _qos(self) -> list[Finding]:
-        """Return partitions that need more than a member's port supports: no path or group has that
-        MTU or rate."""
-        out = []
-        for partition in list(self.state.partitions.values()):
-            mtu = partition.qos.codes[0]
-            small = sorted(g for g in partition.members if 0 < (p.mtu if (p := self.view.ports.get(g)) else 0) < mtu)
-            if small:
-                text = (
-                    f"{pkey_text(partition.pkey)} wants an MTU of {partition.qos.mtu}k and {len(small)} of its ports, "
-                    f"{self.view.ports[small[0]].name} among them, have less; they cannot join its IPoIB group"
-                )
-                out.append(Finding("qos", pkey_text(partition.pkey), text))
-        return out
 
     def isolation(self, guids: Iterable[int]) -> Isolation:
         """Read the tables of the whole subnet, and return which ports can exchange packets with ``guids`` although no
@@ -338,6 +323,17 @@ class TenantService:
         with self.writer.lock:
             state = replace(self.state, partitions={**self.state.partitions}, pkeys_of={**self.state.pkeys_of})
         return isolation_of(guids, view.tables, view.ports.keys() - view.tables.keys(), state, view.manager)
+
+    def _port_of_lid(self, lid: int) -> Port | None:
+        return next((p for p in self.view.ports.values() if p.lid == lid), None)
+
+    def _guid_of_lid(self, lid: int) -> str:
+        port = self._port_of_lid(lid)
+        return "" if port is None else guid_text(port.guid)
+
+    def _name_of_lid(self, lid: int) -> str:
+        port = self._port_of_lid(lid)
+        return f"LID {lid}" if port is None else port.name
 
     # -- called by the threads --
 

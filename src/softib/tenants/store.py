@@ -6,7 +6,6 @@ disk at each commit.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -17,11 +16,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from softib.errors import InputError, MissingLibrary, SoftibError
 from softib.extras import install_command
 from softib.plural import counted
+from softib.tenants.exclusive import lock
 from softib.tenants.model import Member, Tenant, guid_text, parse_pkey
 from softib.tenants.state import Rows, State, partition_of
 
@@ -29,7 +29,7 @@ __all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
-SAME_STATE = {"first", "request_owners"}
+SAME_STATE = {"first", "request_owners", "intrusions"}
 """Versions of the schema with the present tables of tenants and partitions: their backups can be restored."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
@@ -77,7 +77,7 @@ class Store:
         self._writes, self._reads = threading.RLock(), threading.Lock()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = _locked(folder / "lock")
+            self._lock = lock(folder / "lock", "these tenants", folder)
         except OSError as error:
             raise InputError(f"{folder}: cannot keep tenants there: {error.strerror or error}") from None
         try:
@@ -136,7 +136,7 @@ class Store:
         return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
     def revision(self, number: int) -> Revision | None:
-        """Return one of them."""
+        """Return a revision by its number."""
         return next(
             (_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (_fitting(number),))), None
         )
@@ -191,6 +191,16 @@ class Store:
                     raise
         except sqlite3.Error as error:
             raise Unavailable(f"{self.path}: {error}; no change was made, send the request again") from None
+
+    def try_write(self) -> str:
+        """Return why the database cannot be written now, "" if a write of one page succeeds."""
+        try:
+            with self.transaction(waits=False):
+                count = int(self.db.execute("PRAGMA user_version").fetchone()[0])
+                self.db.execute(f"PRAGMA user_version = {(count + 1) % (1 << 30)}")
+        except Unavailable as error:
+            return str(error)
+        return ""
 
     def write(self, rows: Rows) -> None:
         """Write the rows of a change; within a transaction."""
@@ -277,16 +287,6 @@ def _fitting(number: int) -> int:
 def _revision(row: tuple[Any, ...]) -> Revision:
     values = (*row[:-1], json.loads(row[-1]))
     return Revision(*values)
-
-
-def _locked(path: Path) -> IO[bytes]:
-    file = open(path, "ab")  # noqa: SIM115  # held as long as the store is open
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise InputError(f"{path.parent}: another process serves these tenants; stop it first") from None
-    return file
 
 
 def _migrate(path: Path) -> None:

@@ -13,7 +13,7 @@ from softib.iba.constants import PKEY_BLOCK, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
-from softib.live.umad_client.wire import smp_get, transact
+from softib.live.umad_client.wire import live_master, smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
@@ -98,7 +98,7 @@ class SubnetView:
         if self._opened is None:
             self._opened = self._open()
         try:
-            reader = SubnetReader(self._opened.wire, SmConfig(), lambda what, nodes, mads: None)
+            reader = SubnetReader(self._opened.wire, SmConfig(), lambda phase, nodes, mads: None)
             reader.nodes()
             read_vports(reader)
         except PeerError:
@@ -120,17 +120,19 @@ class SubnetView:
         self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
-    def look_for_master(self) -> None:
-        """Read from the port of this host which port is the master subnet manager's."""
+    def look_for_master(self) -> bool:
+        """Read from the port of this host which port is the master subnet manager's. Returns whether that manager
+        confirms that it is the master."""
         if self._opened is None:
-            return
+            return False
         try:
             info = transact(self._opened.wire, smp_get(SmpAttr.PORT_INFO))
+            if info is not None:
+                self._master_of(info)
+            return live_master(self._opened.wire) is not None
         except PeerError:
             self.close()
             raise
-        if info is not None:
-            self._master_of(info)
 
     def _master_of(self, port_info: np.ndarray) -> None:
         master = int(PortInfo.master_sm_lid.get(port_info))
@@ -152,15 +154,15 @@ class SubnetView:
             entries = min(int(blocks[i]), int(enforced[i]) or 1 << 16) * PKEY_BLOCK
             guid = int(db.port_guid[row])
             physical[guid] = port = Port(
-                guid,
-                db.port_name(row),
-                db.name(int(db.port_node[row])),
-                row,
-                leaf,
-                db.port_name(leaf) if leaf >= 0 else "",
-                entries,
-                int(lids[i]),
-                int(mtus[i]),
+                guid=guid,
+                name=db.port_name(row),
+                node=db.name(int(db.port_node[row])),
+                row=row,
+                leaf=leaf,
+                leaf_name=db.port_name(leaf) if leaf >= 0 else "",
+                entries=entries,
+                lid=int(lids[i]),
+                mtu=int(mtus[i]),
                 shared=guid in owners,
                 switch=bool(switch[i]),
             )

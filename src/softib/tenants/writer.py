@@ -1,5 +1,5 @@
-"""The only thread that writes changes: it takes those that wait, checks each against those before it, commits them
-together and then answers all of them.
+"""The only thread that writes changes: it takes the waiting ones, checks each against those in
+front of it, commits them together and then answers all of them.
 
 A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
 Results of programming share these commits too. A record lost in a power cut needs no separate sync: its
@@ -53,15 +53,17 @@ def done_of(number: int, text: str, rows: Rows) -> Done:
     heads, resting = rows.get("partition", []), rows.get("quarantine", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
     return Done(
-        number,
-        text,
-        frozenset(guid for _, guid, _, _ in members),
-        frozenset({pkey for pkey, *_ in members} | {pkey for pkey, _, _ in heads}),
-        everyone,
-        frozenset((pkey, guid) for pkey, guid, before, _ in members if before is None),
-        frozenset((pkey, guid) for pkey, guid, _, after in members if after is None),
-        frozenset(pkey for pkey, _, after in resting if after is None and pkey not in {head[0] for head in heads}),
-        frozenset(pkey for pkey, _, after in resting if after is not None),
+        revision=number,
+        text=text,
+        guids=frozenset(guid for _, guid, _, _ in members),
+        pkeys=frozenset({pkey for pkey, *_ in members} | {pkey for pkey, _, _ in heads}),
+        everyone=everyone,
+        joined=frozenset((pkey, guid) for pkey, guid, before, _ in members if before is None),
+        left=frozenset((pkey, guid) for pkey, guid, _, after in members if after is None),
+        released=frozenset(
+            pkey for pkey, _, after in resting if after is None and pkey not in {head[0] for head in heads}
+        ),
+        rested=frozenset(pkey for pkey, _, after in resting if after is not None),
     )
 
 
@@ -160,10 +162,10 @@ class Writer:
                 together[0].answer.set_exception(error)
             return
         self._unmarked.clear()
-        made = [result for _, result in results if isinstance(result, Done) and not result.repeated]
+        committed = [result for _, result in results if isinstance(result, Done) and not result.repeated]
         with self.lock:
             self.state.take(batch)
-            self.committed(made)
+            self.committed(committed)
         for request, result in results:
             if isinstance(result, Done):
                 request.answer.set_result(result)

@@ -88,7 +88,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
             self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
 
         def resume_writing(self) -> None:
-            """It does."""
+            """Resume writing."""
             super().resume_writing()
             if self._unread is not None:
                 self._unread.cancel()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from softib.workloads.job import Job
     from softib.workloads.trust import Dataset
 
-__all__ = ["Hosts", "hosts_of", "rows_of"]
+__all__ = ["Hosts", "hosts_of", "names_without_lid", "rows_of"]
 
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
@@ -88,9 +88,16 @@ class Hosts:
             return list(range(low, high + 1))
         if not rows and any(c in text for c in "*?["):
             rows = [i for i, name in enumerate(self.name) if fnmatch.fnmatchcase(name, text)]
+        if not rows and text in self.without_lid:
+            raise InputError(f"host {text!r} has no LID, so no packet reaches it")
         if not rows:
             raise UnknownName("host", text, self.name)
         return rows
+
+    @cached_property
+    def without_lid(self) -> frozenset[str]:
+        """The names of hosts and adapters without a LID, which are not among these."""
+        return frozenset() if self.fabric is None else names_without_lid(self.fabric)
 
 
 def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
@@ -99,6 +106,18 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
     if job.hosts is None:
         return np.arange(len(hosts))
     return hosts.chosen(job.hosts if isinstance(job.hosts, list) else [job.hosts])
+
+
+def names_without_lid(fabric: Fabric) -> frozenset[str]:
+    """Return the names of the adapters none of whose ports has a LID, and of the hosts all of whose adapters are
+    among them."""
+    has_lid = np.bincount(fabric.port_node[fabric.lid > 0], minlength=fabric.sizes.nodes) > 0
+    with_lid, without = (
+        {fabric.node_name(n) for n in np.flatnonzero(fabric.is_host & chosen).tolist()}
+        for chosen in (has_lid, ~has_lid)
+    )
+    hosts = [{re.split(r"[ /:]", name, maxsplit=1)[0] for name in names} for names in (with_lid, without)]
+    return frozenset((without - with_lid) | (hosts[1] - hosts[0]))
 
 
 def hosts_of(fabric: Fabric, costs: Mapping[str, Any] | None = None) -> Hosts:

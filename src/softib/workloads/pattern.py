@@ -96,8 +96,8 @@ class Pattern:
         return " ".join((self.job.__doc__ or "").split())
 
 
-def check_count(n: int, kind: str) -> None:
+def check_count(n: int, kind: str, fewer: str = "take fewer hosts") -> None:
     """Raise :class:`LimitError` if ``n`` messages are more than :data:`MAX_MESSAGES`; ``kind``
-    describes them in the error."""
+    describes them in the error, ``fewer`` how to have fewer."""
     if n > MAX_MESSAGES:
-        raise LimitError(f"{kind} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")
+        raise LimitError(f"{kind} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}: {fewer}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.ragged import spread
 from softib.workloads import jobs, mpi_jobs, nccl_jobs
 from softib.workloads.pattern import NONE, JobMessages, Pattern, Place, check_count
@@ -19,7 +20,7 @@ __all__ = ["PATTERNS"]
 def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int | None = None) -> list[JobMessages]:
     """Return ``count`` messages of each pair, on one queue pair per pair."""
     n, count = len(src), getattr(job, "count", 1)
-    check_count(n * count, f"{n:,} pairs with {count:,} messages each")
+    check_count(n * count, f"{n:,} pairs with {count:,} messages each", "take fewer hosts or a lower count")
     qp = np.tile(np.arange(n), count)
     return [JobMessages(np.tile(src, count), np.tile(dst, count), job.size, qp, name=name, sl=sl)]
 
@@ -52,7 +53,7 @@ def _all_to_all(job: jobs.AllToAll, at: Place) -> list[JobMessages]:
 
 def _random_pairs(job: jobs.RandomPairs, at: Place) -> list[JobMessages]:
     n = job.messages or len(at.rows)
-    check_count(n, f"{n:,} random pairs")
+    check_count(n, f"{n:,} random pairs", "lower messages")
     src = at.rng.integers(0, len(at.rows), n)
     dst = (src + at.rng.integers(1, len(at.rows), n)) % len(at.rows)
     start = np.sort(at.rng.integers(0, job.over + 1, n))
@@ -130,7 +131,7 @@ def _latency(job: jobs.Latency, at: Place) -> list[JobMessages]:
     answer."""
     a, b = _two(job, at)
     n = job.iterations * job.directions
-    check_count(n, f"{job.iterations:,} round trips")
+    check_count(n, f"{job.iterations:,} round trips", "lower iterations")
     every = np.arange(n)
     back = every % job.directions == 1
     src, dst = np.where(back, b, a), np.where(back, a, b)
@@ -142,7 +143,7 @@ def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[JobMessages]:
     a, b = _two(job, at)
     lines = job.qps * (2 if job.bidirectional else 1)
     n = lines * job.iterations
-    check_count(n, f"{lines} queue pairs with {job.iterations:,} messages each")
+    check_count(n, f"{counted(lines, 'queue pair')} with {counted(job.iterations, 'message')} each", "lower iterations")
     every = np.arange(n)
     qp = every % lines
     back = qp >= job.qps
@@ -156,13 +157,13 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[JobMessages]:
     from softib.workloads.traffic_matrix import read_traffic
 
     traffic = read_traffic(job.file) if job._data is None else job._data
-    src, dst, octets = traffic.matrix(at.hosts.name).demand
+    src, dst, octets = traffic.matrix(at.hosts.name, at.hosts.without_lid).demand
     keep = (src != dst) & (octets >= 1)
     if not keep.any():
         raise InputError(f"{job.file}: no host sends a byte to another")
     src, dst, octets = src[keep], dst[keep], np.floor(octets[keep]).astype(np.int64)
     pieces = -(-octets // job.size)
-    check_count(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes")
+    check_count(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes", "use a larger size")
     row, nth = spread(pieces)
     size = np.minimum(octets[row] - nth * job.size, job.size)
     return [JobMessages(src[row], dst[row], size, row)]
@@ -174,7 +175,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[JobMessages]:
 
     program = program_of(job, at.hosts, at.rows)
     part, _ = part_of(program.schedule, program.host, program.cost, program.ports[:, None])
-    check_count(len(part.src), f"the operations of {job.file}")
+    check_count(len(part.src), f"the operations of {job.file}", "take a shorter trace")
     return [part]
 
 
@@ -182,7 +183,7 @@ def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[JobMessages]:
     from softib.workloads.mpi.job import mpi_part
 
     part = mpi_part(job, at.rows, at.hosts.profile)
-    check_count(len(part.src), f"the messages of {part.name}")
+    check_count(len(part.src), f"the messages of {part.name}", "take fewer hosts or ranks")
     return [part]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,10 @@ class TrafficData:
     entries: tuple[Entry, ...] = ()
     square: np.ndarray | None = None
 
-    def matrix(self, names: Sequence[str]) -> TrafficMatrix:
+    def matrix(self, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
         """Return the matrix over hosts by ``names``. Raises :class:`InputError` for an unknown name,
         and for an array of a different size."""
-        flows, hosts = Flows(), HostRows(names)
+        flows, hosts = Flows(), HostRows(names, without_lid)
         if self.square is not None:
             n = len(self.square)
             if n != len(names):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +42,9 @@ class TrafficFile:
     path: str
     rows: Rows
 
-    def matrix(self, names: Sequence[str]) -> TrafficMatrix:
+    def matrix(self, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
         """The matrix over hosts by ``names``. Raises as :func:`matrix_of`."""
-        return matrix_of(self.path, self.rows, names)
+        return matrix_of(self.path, self.rows, names, without_lid)
 
 
 def read_traffic(path: str | Path) -> TrafficFile:
@@ -53,11 +53,11 @@ def read_traffic(path: str | Path) -> TrafficFile:
     return TrafficFile(str(path), read_rows(path))
 
 
-def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
+def matrix_of(path: str | Path, rows: Rows, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
     """Return the matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``. Raises
     :class:`InputError` in one line with file and line for an unknown host, a bad size, and a row
     with too many or too few cells. No row is skipped silently."""
-    hosts = HostRows(names)
+    hosts = HostRows(names, without_lid)
     cells = rows[0][1]
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
         return _dense(path, rows, hosts)
@@ -100,10 +100,11 @@ def _is_size(text: str) -> bool:
 
 
 class HostRows:
-    """Rows of hosts by name: the name of an adapter, or of a host with all its adapters."""
+    """Rows of hosts by name: the name of an adapter, or of a host with all its adapters. ``without_lid``: names of
+    others that the fabric has."""
 
-    def __init__(self, names: Sequence[str]):
-        self.names = names
+    def __init__(self, names: Sequence[str], without_lid: Collection[str] = ()):
+        self.names, self.without_lid = names, without_lid
         self.by_name: dict[str, list[int]] = {}
         self.by_host: dict[str, list[int]] = {}
         for row, name in enumerate(names):
@@ -121,6 +122,8 @@ class HostRows:
         rows_of_name = self.by_name.get(name) or self.by_host.get(name)
         if rows_of_name:
             return rows_of_name
+        if name in self.without_lid:
+            raise InputError(f"{place}: host {name!r} has no LID, so no packet reaches it")
         similar = nearest(name, self.names) or nearest(name, self.by_host)
         hint = (
             f"did you mean {', '.join(similar)}?" if similar else f"hosts are for example {', '.join(self.names[:3])}"

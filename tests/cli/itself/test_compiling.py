@@ -49,11 +49,17 @@ def test_a_log_has_a_line_each_ten_seconds(monkeypatch):
     assert 14 <= len(counts) <= 17 and stream.getvalue().count("\n") == len(counts)
 
 
-def test_lines_that_change_are_for_terminals(monkeypatch):
-    for stream, expected in ((io.StringIO(), ""), (Terminal(), "\r\033[Ksoftib: 3 of 4")):
+def test_a_line_changes_on_a_terminal_and_is_repeated_each_ten_seconds_in_a_log(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    for stream, expected in ((io.StringIO(), "softib: 10\nsoftib: 20\n"), (Terminal(), r"\r\033\[Ksoftib: 24$")):
         monkeypatch.setattr("sys.stderr", stream)
-        show_line("3 of 4")
-        assert stream.getvalue() == expected
+        monkeypatch.setattr(output, "_next_s", 10.0)
+        for second in range(25):
+            now[0] = second
+            show_line(str(second))
+        show_line("")
+        assert re.search(expected, stream.getvalue().removesuffix("\r\033[Ksoftib: "))
 
 
 def test_a_wait_for_another_process_is_shown(monkeypatch, tmp_path):

@@ -81,6 +81,15 @@ def test_one_thing_wrong_is_one_finding(code):
     assert [f.code for f in judge(evidence)] == [code]
 
 
+def test_switch_ports_that_check_nothing_are_named_with_one_partition_too():
+    """OpenSM enforces the default partition without a file."""
+    evidence = hardened()
+    everywhere(evidence, pkeys=(FULL,), leaf_pkeys=frozenset({FULL}), enforces=False)
+    found = {f.code: f for f in judge(evidence)}
+    assert set(found) == {"enforcement-off", "partition-default-full"}
+    assert found["enforcement-off"].message.startswith("4 of 4 ports")
+
+
 def test_a_manager_shows_its_key_to_strangers_alone():
     evidence = hardened()
     evidence.managers[0] = replace(evidence.managers[0], sm_key=0x99)

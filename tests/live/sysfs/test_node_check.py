@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 
 def test_a_node_is_as_recorded_until_its_cable_is_pulled(softib, tmp_path):
@@ -22,3 +23,14 @@ def test_a_node_is_as_recorded_until_its_cable_is_pulled(softib, tmp_path):
     softib("fault", "link-down", "host-0002[1]")
     softib("run", "--node", "host-0002", "--", "cat", *files)
     assert softib("node-check", "--root", root, "--manifest", manifest, code=1).startswith("mlx5_0/1: port-state: DOWN")
+
+
+def test_the_tree_of_sysfs_is_fresh(softib, tmp_path):
+    """No program has opened a file since the fault."""
+    softib("up", "one.yaml", "--detach")
+    state = lambda: (
+        Path(softib("run", "--node", "host-0002", "--sysfs").strip()) / "class/infiniband/mlx5_0/ports/1/state"
+    ).read_text()
+    assert state() == "4: ACTIVE\n"
+    softib("fault", "link-down", "host-0002[1]")
+    assert state() == "1: DOWN\n"

@@ -101,13 +101,14 @@ def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
         "--sweep",
         "1",
     )
-    manager = subprocess.Popen(words, env=softib.env, cwd=softib.folder)
+    with (softib.folder / "printed").open("w") as printed:
+        manager = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stdout=printed)
     softib.started.append(manager)
-    wait_for(lambda: is_up(fabric_of(softib)))
+    assert wait_for(lambda: is_up(fabric_of(softib)))
     pid = next(c["pid"] for c in softib.status()[0]["clients"] if c["sm"])
     (softib.folder / "partitions").write_text("Default=0x7fff, ipoib: ALL=full;\nstorage=0x0123: ALL=full;\n")
     os.kill(pid, signal.SIGHUP)
-    wait_for(lambda: (fabric_of(softib).pkeys == 0x8123).sum() >= 16)
+    assert wait_for(lambda: (fabric_of(softib).pkeys == 0x8123).sum() >= 16)
     softib("fault", "link-down", "leaf-1[3]")
 
     def around() -> bool:
@@ -115,7 +116,17 @@ def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
         leaf = next(s for s in range(f.sizes.switches) if f.node_name(int(f.switch_node[s])) == "leaf-1")
         return not (f.lft[leaf] == 3).any()
 
-    wait_for(around)
+    assert wait_for(around)
+    events = lambda: [json.loads(line)["event"] for line in (softib.folder / "log").read_text().splitlines()]
+    for _ in range(2):  # sweeps that change no table
+        swept = events().count("sweep")
+        os.kill(pid, signal.SIGHUP)
+        assert wait_for(lambda swept=swept: events().count("sweep") > swept)
+    manager.terminate()
+    manager.wait(60)
+    told = (softib.folder / "printed").read_text()
+    assert 1 <= told.count("tables by ") <= events().count("tables") < events().count("sweep")
+    assert "0x" not in told, "notes name their nodes"
 
 
 BAD_WORDS = [

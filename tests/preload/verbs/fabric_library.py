@@ -27,6 +27,8 @@ class RouteKey(ct.Structure):
         ("dest_pkey", ct.c_uint16),
         ("sl", ct.c_uint8),
         ("mtu", ct.c_uint8),
+        ("transport", ct.c_uint8),
+        ("way", ct.c_uint16),
         ("is_global", ct.c_bool),
         ("dgid", ct.c_uint8 * 16),
     ]
@@ -41,6 +43,9 @@ class Path_(ct.Structure):
         ("counter", ct.c_uint8),
         ("mtu", ct.c_uint8),
         ("vl", ct.c_uint8),
+        ("ways", ct.c_uint16),
+        ("number", ct.c_uint32),
+        ("keep_us", ct.c_uint32),
         ("links", ct.c_uint16),
         ("egress", ct.c_uint32 * LINKS),
     ]
@@ -84,6 +89,8 @@ class Flow(ct.Structure):
         ("mtu", ct.c_uint8),
         ("vl", ct.c_uint8),
         ("links", ct.c_uint16 * 2),
+        ("ways", ct.c_uint16),
+        ("keep_us", ct.c_uint32),
         ("cell", ct.c_void_p),
         ("loss", ct.c_double * 4),
     ]

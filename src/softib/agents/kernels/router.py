@@ -34,7 +34,7 @@ NEXT_BLOCK, ADJACENT_BLOCK = router.NEXT_HOP_BLOCK, router.ADJACENT_BLOCK
 
 @inner
 def is_router(t, ingress):
-    """Return whether it is a router that supports these attributes."""
+    """Return whether the node is a router that supports these attributes."""
     node = t.port_node[ingress]
     return t.node_type[node] == ROUTER and (
         t.vendor_id[node] == MELLANOX or is_mellanox_part(np.int64(t.device_id[node]))

@@ -79,7 +79,19 @@ def explain_failure(
     log = _of_hosts(log, site, hosts, notes)
     events = _roots(log.events)
     symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
-    why = Why(log.files, log.lines, symptom, log.events, [], _shown(window), [], 0, [], notes, log.job_ids)
+    why = Why(
+        files=log.files,
+        lines=log.lines,
+        symptom=symptom,
+        symptoms=log.events,
+        ends=[],
+        window=_shown(window),
+        path=[],
+        cables=0,
+        causes=[],
+        notes=notes,
+        jobs=log.job_ids,
+    )
     facts = Facts(symptom)
     readings = None
     ethernet = sorted({e.gid for pair in _stated(log) for e in pair if e.gid and is_ethernet(e.gid)})
@@ -95,15 +107,15 @@ def explain_failure(
         paths = paths_between(site, pairs)
         readings.lost = frozenset(paths.lost)
         facts = Facts(
-            symptom,
-            _features(site, readings, pairs, paths, lids_moved),
-            paths.weight,
-            tuple(ends),
-            _nodes([e for e in events if e.symptom in ALIVE], site),
-            _nodes([e for e in events if e.symptom == symptom and symptom in NAMING], site),
-            frozenset(paths.lost),
-            paths.isolated,
-            paths.other_ends,
+            symptom=symptom,
+            features=_features(site, readings, pairs, paths, lids_moved),
+            weight=paths.weight,
+            hosts=tuple(ends),
+            alive=_nodes([e for e in events if e.symptom in ALIVE], site),
+            named=_nodes([e for e in events if e.symptom == symptom and symptom in NAMING], site),
+            lost=frozenset(paths.lost),
+            isolated=paths.isolated,
+            other_ends=paths.other_ends,
         )
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)
@@ -138,8 +150,8 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
         rows = set() if site is None else {p for h in hosts for p in site.ports_of_host(h)}
 
         def other(*ends: End) -> bool:
-            known = [_is_of(end, site, rows, short) for end in ends if end]
-            return False in known and True not in known
+            rows_of_ends = [_is_of(end, site, rows, short) for end in ends if end]
+            return False in rows_of_ends and True not in rows_of_ends
 
         of_job = [e for e in log.events if not other(e.local, e.remote)]
         pairs = [p for p in log.pairs if not other(*p)]

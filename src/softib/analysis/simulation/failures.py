@@ -3,18 +3,18 @@ the subnet manager."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.result import Result
+from softib.result import Result, key
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.scenario.failures import FailureRun
 
-__all__ = ["FaultEffect", "fault_effects", "figures"]
+__all__ = ["FailureFigures", "FaultEffect", "ManagerOfRun", "Retransmission", "failure_figures", "fault_effects"]
 
 
 @dataclass
@@ -35,6 +35,54 @@ class FaultEffect(Result):
     paths_back_us: float | None
 
 
+@dataclass
+class ManagerOfRun(Result):
+    """The subnet manager during a run."""
+
+    sm: str
+    """internal or off."""
+    engine: str
+    node: str
+    """Its port."""
+    sent: int
+    """MADs of the manager and of devices."""
+    lost: int
+    answered: int
+    vl15_dropped: int
+    traps_sent: int
+    traps: int
+    """Traps that reached the manager."""
+    sweeps: list[tuple[float | None, float | None]]
+    """[begin, end] in us; null for a sweep that did not end."""
+    tables_written: int
+    """Times at which forwarding tables were written."""
+
+
+@dataclass
+class Retransmission(Result):
+    """Losses and retries of a run with faults."""
+
+    messages_lost: int
+    messages_resent: int
+    messages_overdue: int = field(metadata=key("messages_late"))
+    """Resent, and arrived."""
+    packets_resent: int
+    packets_discarded: int
+    """Discarded at inactive ports."""
+    packets_lost_on_wire: int
+
+
+@dataclass
+class FailureFigures(Result):
+    """Figures of a run with faults."""
+
+    faults: list[FaultEffect]
+    management: ManagerOfRun
+    retransmission: Retransmission
+    unreachable: list[str]
+    """Ports with traffic that no link joined to the rest at the end."""
+
+
 def fault_effects(run: FailureRun) -> list[FaultEffect]:
     """Return the effect of each fault, and when the manager had dealt with it."""
     effects = []
@@ -45,48 +93,47 @@ def fault_effects(run: FailureRun) -> list[FaultEffect]:
         sweep = next(((b, e) for b, e in run.milestones.sweeps if 0 <= trap <= b), (-1, -1))
         effects.append(
             FaultEffect(
-                fault.at_ps / 1e6,
-                fault.kind,
-                fault.where,
-                r.happened,
-                r.lost_on_wire,
-                r.discarded,
-                next(broken) if r.happened else 0,
-                _us(trap),
-                _us(sweep[0]),
-                _us(sweep[1]),
-                _us(next(back) if r.happened else -1),
+                at_us=fault.at_ps / 1e6,
+                kind=fault.kind,
+                where=fault.where,
+                happened=r.happened,
+                lost_on_wire=r.lost_on_wire,
+                discarded=r.discarded,
+                paths_broken=next(broken) if r.happened else 0,
+                trap_us=_us(trap),
+                sweep_began_us=_us(sweep[0]),
+                sweep_ended_us=_us(sweep[1]),
+                paths_back_us=_us(next(back) if r.happened else -1),
             )
         )
     return effects
 
 
-def figures(run: FailureRun, fabric: Fabric) -> dict[str, Any]:
-    """Return ``faults``, ``management``, ``retransmission`` and ``unreachable`` of the figures of a
-    run."""
+def failure_figures(run: FailureRun, fabric: Fabric) -> FailureFigures:
+    """Return the figures of a run with faults."""
     arrived, repeated = run.outcome.arrived_ps >= 0, run.resent > 0
-    ends = run.milestones.sweeps
-    return {
-        "faults": fault_effects(run),
-        "management": {
-            "sm": "internal" if run.manager_port >= 0 else "off",
-            "engine": run.engine,
-            "node": fabric.port_name(run.manager_port) if run.manager_port >= 0 else "",
+    managed = run.manager_port >= 0
+    return FailureFigures(
+        faults=fault_effects(run),
+        management=ManagerOfRun(
+            sm="internal" if managed else "off",
+            engine=run.engine,
+            node=fabric.port_name(run.manager_port) if managed else "",
             **run.mads,
-            "traps": len(run.milestones.traps),
-            "sweeps": [[_us(b), _us(e)] for b, e in ends],
-            "tables_written": len(run.milestones.tables),
-        },
-        "retransmission": {
-            "messages_lost": int((~arrived).sum()),
-            "messages_resent": int(repeated.sum()),
-            "messages_late": int((repeated & arrived).sum()),
-            "packets_resent": int(run.resent.sum()),
-            "packets_discarded": int(run.discarded),
-            "packets_lost_on_wire": int(run.lost_on_wire),
-        },
-        "unreachable": [fabric.port_name(int(p)) for p in np.sort(run.unreachable)],
-    }
+            traps=len(run.milestones.traps),
+            sweeps=[(_us(began), _us(ended)) for began, ended in run.milestones.sweeps],
+            tables_written=len(run.milestones.tables),
+        ),
+        retransmission=Retransmission(
+            messages_lost=int((~arrived).sum()),
+            messages_resent=int(repeated.sum()),
+            messages_overdue=int((repeated & arrived).sum()),
+            packets_resent=int(run.resent.sum()),
+            packets_discarded=int(run.discarded),
+            packets_lost_on_wire=int(run.lost_on_wire),
+        ),
+        unreachable=[fabric.port_name(int(p)) for p in np.sort(run.unreachable)],
+    )
 
 
 def _us(ps: int) -> float | None:

@@ -14,6 +14,7 @@ from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, LimitError, UnknownName
 from softib.plain_values import whole_number
 from softib.plural import counted, plural
+from softib.scenario.cut_off import notes_of_parts
 from softib.scenario.managed_messages import MAX_SL, managed_messages, other_sls
 from softib.sim.agreement import NONE
 from softib.sim.credits import credit_note
@@ -94,9 +95,8 @@ class Recording:
     ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
     Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
     ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: what packets do at all ports.
-    ``jobs_apart``: each job gets a separate service
-    level, and with it a VL from the fabric's tables. ``scale``: latencies and rates of the
-    fabric are multiplied (fluid and static layers).
+    ``jobs_apart``: each job gets a separate service level, and with it a VL from the fabric's
+    tables. ``scale``: factors of the fabric's latencies and rates (fluid and static layers).
     """
 
     samples: bool = False
@@ -185,15 +185,15 @@ def run_workload(
         messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
     forced = other_sls(tables, plane, messages)
     frame = RunResult(
-        plane,
-        ends,
-        workload,
-        messages,
-        jobs,
-        NOT_RUN,
-        engine,
-        seed,
-        {**(options or {}), **({"profile": figures} if figures else {})},
+        plane=plane,
+        hosts=ends,
+        workload=workload,
+        messages=messages,
+        jobs=jobs,
+        outcome=NOT_RUN,
+        engine=engine,
+        seed=seed,
+        options={**(options or {}), **({"profile": figures} if figures else {})},
         of_tables=(*_notes_of_tables(tables), *_sl_note(engine, jobs, messages, forced)),
         of_workload=notes_of_workload,
     )
@@ -219,8 +219,13 @@ def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
     ports missing in them."""
     part = tables.part
     fallback = part.notes if tables.others or part.tables != part.engine else ()
-    absent = part.ports_without_lid
-    return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
+    if not (absent := part.ports_without_lid):
+        return tuple(fallback)
+    missing = (
+        f"{counted(absent, 'cabled host port')} {plural(absent, 'has', 'have')} no LID and "
+        f"{plural(absent, 'takes', 'take')} no part"
+    )
+    return tuple(dict.fromkeys([*fallback, missing, *notes_of_parts(tables.fabric, tables.graph)]))
 
 
 def run_messages(

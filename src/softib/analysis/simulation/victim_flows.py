@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.result import Result
 from softib.sim.fluid_tables import queue_pairs
 from softib.sim.paths import packets_of, wire_octets
 
@@ -20,20 +21,22 @@ SLOWED = 1.2
 
 
 @dataclass(frozen=True)
-class Flow:
-    """Messages from one source to one destination in one job on one SL, through a port. ``share``:
-    of the port's bytes; ``vl``: at the port; ``hop`` of ``hops``: position of the port on the path.
-    """
+class Flow(Result):
+    """The messages of a job from one host to another on one SL, through a port."""
 
     source: str
     destination: str
     job: str
     messages: int
     octets: float
+    """Bytes on the wire."""
     share: float
+    """Share of the port's bytes."""
     sl: int
     vl: int
+    """Virtual lane at the port."""
     hop: int
+    """Position of the port on the path, from 1 to ``hops``."""
     hops: int
 
 
@@ -91,16 +94,16 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
         row, entry = int(rows[at[k]]), int(entries[at[k]])
         flows.append(
             Flow(
-                str(run.names[m.src[row]]),
-                str(run.names[m.dst[row]]),
-                run.jobs[int(m.job[row])],
-                int(count[k]),
-                float(octets[k]),
-                float(octets[k] / octets.sum()),
-                int(sl[row]),
-                int(laid.port[laid.channel[entry]] & 15),
-                entry - int(laid.first[row]) + 1,
-                int(laid.first[row + 1] - laid.first[row]),
+                source=str(run.names[m.src[row]]),
+                destination=str(run.names[m.dst[row]]),
+                job=run.jobs[int(m.job[row])],
+                messages=int(count[k]),
+                octets=float(octets[k]),
+                share=float(octets[k] / octets.sum()),
+                sl=int(sl[row]),
+                vl=int(laid.port[laid.channel[entry]] & 15),
+                hop=entry - int(laid.first[row]) + 1,
+                hops=int(laid.first[row + 1] - laid.first[row]),
             )
         )
     return flows, len(unique)

@@ -7,7 +7,6 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from softib.api.acceptance.accepting import Source, fabric_of, launcher_of, report_of
@@ -153,7 +152,7 @@ def cover(
         made=_now(),
         collectives=runs,
     )
-    return result if earlier is None else _compared(result, *earlier)
+    return result if earlier is None else _compared(result, earlier)
 
 
 @dataclass(frozen=True)
@@ -257,7 +256,15 @@ class _measurer:
         self.close = opened.close
         data = PortData(opened, place.found.fabric)
         tcp = exchange_ports(self.given.base_port, started_by.name == "local")
-        return lambda one: _on_hosts(place, one, started_by, host_ports(place.ends.ends), tcp, data.read, self.given)
+        rate = float(place.routes.gbps[place.ends.port].min())
+
+        def measure(one: CoverRound) -> MeasuredRound:
+            nonlocal rate
+            found = _on_hosts(place, one, started_by, host_ports(place.ends.ends), tcp, data.read, self.given, rate)
+            rate = min(rate, _sent(place, found) or rate)
+            return found
+
+        return measure
 
     def __exit__(self, *why: object) -> None:
         self.close()
@@ -271,6 +278,7 @@ def _on_hosts(
     tcp: Iterator[int],
     read: Callable[[], Read],
     given: _Given,
+    sender_gbps: float,
 ) -> MeasuredRound:
     import numpy as np
 
@@ -290,13 +298,43 @@ def _on_hosts(
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
     readings, failed = cover_round(
-        launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send
+        launcher,
+        pairs,
+        program=given.program,
+        size=given.size,
+        seconds=given.seconds,
+        tcp=tcp,
+        extra=extra,
+        read=read,
+        all_send=all_send,
+        gbps=sender_gbps,
     )
-    gbps = rate(readings[0], readings[-1])
-    parts = np.array([rate(*two) for two in pairwise(readings)])
-    error = parts.std(axis=0, ddof=1) / np.sqrt(len(parts)) if len(parts) >= LEAST_PARTS else np.zeros(len(gbps))
+    gbps, error = _rates(np.array([r[0] for r in readings]), np.array([r[1] for r in readings]))
     failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
     return MeasuredRound(one, gbps[place.routes.port], failures, error[place.routes.port])
+
+
+def _rates(when: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (Gb/s, its standard error) of each port: the slope of its counter (``data``, units of 4 bytes) over the
+    times of its readings (``when``, ns), both float64[readings, ports]. One late reading hardly changes a
+    slope, and a program that stopped for a while raises the error."""
+    import numpy as np
+
+    x, y = when - when.mean(axis=0), (data - data.mean(axis=0)) * 32.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = (x * x).sum(axis=0)
+        gbps = np.where(spread > 0, (x * y).sum(axis=0) / spread, np.nan)
+        if len(when) <= LEAST_PARTS:
+            return gbps, np.zeros(len(gbps))
+        return gbps, np.sqrt(((y - gbps * x) ** 2).sum(axis=0) / (len(when) - 2) / spread)
+
+
+def _sent(place: _Place, one: MeasuredRound) -> float:
+    """Return the median of the senders' rates in Gb/s; 0 if no counter was read."""
+    import numpy as np
+
+    rates = one.gbps[place.routes.channel[place.ends.port[one.plan.source]]]
+    return float(np.median(rates[np.isfinite(rates)])) if np.isfinite(rates).any() else 0.0
 
 
 def _failures(one: MeasuredRound) -> Iterator[Any]:
@@ -334,7 +372,7 @@ def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> 
     out = []
     for path in (source, hosts, lfts, compare):
         if isinstance(path, str | os.PathLike) and os.path.isfile(path):
-            out.append(InputHash(os.fspath(path), hashlib.sha256(content(path, what="input").data).hexdigest()))
+            out.append(InputHash(os.fspath(path), hashlib.sha256(content(path, kind="input").data).hexdigest()))
     f = place.found.fabric
     cables = np.stack([f.node_guid[f.port_node], f.port_num.astype(np.uint64), (f.port_peer + 1).astype(np.uint64)])
     out.append(InputHash("cables", hashlib.sha256(cables.tobytes()).hexdigest()))
@@ -342,7 +380,18 @@ def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> 
     return out
 
 
-def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class _EarlierCoverage:
+    """An earlier result. ``unproven`` and ``slow``: directions of links, as text."""
+
+    path: str
+    proven: int
+    directions: int
+    unproven: set[str]
+    slow: set[str]
+
+
+def _earlier(path: str | os.PathLike[str]) -> _EarlierCoverage:
     from softib.input_files import FILE_LIMIT, json_document
 
     hint = "use the output of softib accept --cover --json"
@@ -350,17 +399,18 @@ def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     try:
         if not document["schema"].startswith("softib/accept-cover/"):
             raise KeyError
-        return os.fspath(path), {
-            "proven": int(document["proven"]),
-            "directions": int(document["directions"]),
-            "unproven": {f"{d['place']} → {d['peer']}" for d in document["unproven"]},
-            "slow": {f"{d['place']} → {d['peer']}" for d in document["slow"]},
-        }
+        return _EarlierCoverage(
+            os.fspath(path),
+            proven=int(document["proven"]),
+            directions=int(document["directions"]),
+            unproven={f"{d['place']} → {d['peer']}" for d in document["unproven"]},
+            slow={f"{d['place']} → {d['peer']}" for d in document["slow"]},
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UnreadableFile(f"{os.fspath(path)}: not a result of softib accept --cover; {hint}") from None
 
 
-def _compared(now: Coverage, path: str, before: dict[str, Any]) -> Coverage:
+def _compared(now: Coverage, before: _EarlierCoverage) -> Coverage:
     from dataclasses import replace
 
     unproven = {f"{d.place} → {d.peer}" for d in now.unproven}
@@ -368,12 +418,12 @@ def _compared(now: Coverage, path: str, before: dict[str, Any]) -> Coverage:
     return replace(
         now,
         compared=CoverComparison(
-            path,
-            before["proven"],
-            before["directions"],
-            sorted(unproven - before["unproven"]),
-            sorted(before["unproven"] - unproven),
-            sorted(slow - before["slow"]),
-            sorted(before["slow"] - slow),
+            before.path,
+            before.proven,
+            before.directions,
+            sorted(unproven - before.unproven),
+            sorted(before.unproven - unproven),
+            sorted(slow - before.slow),
+            sorted(before.slow - slow),
         ),
     )

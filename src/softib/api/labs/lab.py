@@ -28,7 +28,7 @@ MISTAKES = ".mistakes"
 
 @dataclass(frozen=True)
 class LabItem(Result):
-    """One answer, or one repaired file."""
+    """An answer or a repaired file of a laboratory."""
 
     name: str
     right: bool
@@ -212,10 +212,10 @@ def lab(number: int) -> Lab:
     >>> softib.lab(1).title
     'A missing cable'
     """
-    known = exercises()
-    if number not in known:
-        raise InputError(f"no laboratory {number}; there are {len(known)}, which 'softib lab' lists")
-    return _lab(known[number])
+    labs = exercises()
+    if number not in labs:
+        raise InputError(f"no laboratory {number}; there are {len(labs)}, which 'softib lab' lists")
+    return _lab(labs[number])
 
 
 def fabric_of(text: str) -> Fabric:
@@ -231,15 +231,15 @@ def fabric_of(text: str) -> Fabric:
 def _lab(one: Exercise) -> Lab:
     files = [*one.fabrics, *one.texts]
     return Lab(
-        one.number,
-        one.title,
-        one.story.strip(),
-        list(one.commands),
-        one.question.strip(),
-        files,
-        one.read,
-        list(one.programs),
-        one,
+        number=one.number,
+        title=one.title,
+        story=one.story.strip(),
+        commands=list(one.commands),
+        question=one.question.strip(),
+        files=files,
+        read=one.read,
+        programs=list(one.programs),
+        exercise=one,
     )
 
 

@@ -51,7 +51,7 @@ class Isolation(Suggests, Result):
 
     @property
     def good(self) -> bool:
-        """No finding proposes to isolate a cable."""
+        """Return whether no finding proposes to isolate a cable."""
         return not self.choices
 
     def lines(self) -> list[str]:
@@ -289,16 +289,16 @@ def _act(choice: Choice, opened: Opened, records: Records, means: Means, hold: f
     if end is None:
         return replace(choice, isolate=False, why=why)
     one = Isolated(
-        choice.cable,
-        names[end],
-        choice.code,
-        choice.message,
-        now,
-        now + seconds,
-        None,
-        "",
-        (choice.ends[0], choice.ends[1]),
-        end,
+        cable=choice.cable,
+        port=names[end],
+        code=choice.code,
+        message=choice.message,
+        begun=now,
+        due=now + seconds,
+        ended=None,
+        why="",
+        ends=(choice.ends[0], choice.ends[1]),
+        end=end,
     )
     try:
         records.add(one)

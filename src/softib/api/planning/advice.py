@@ -117,19 +117,22 @@ class Advice(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib advise --json`` prints it."""
+        return self._recommendation().to_json()
+
+    def _recommendation(self) -> Recommendation:
         rows = [] if self.comparison is None else self.comparison.rows()
         reasons = [Reason(r.verdict, r.reason, r.decides) for r in self.reasons]
         networks = [_network(row) for row in rows]
         facts = dataclasses.asdict(self.facts)
         notes = list(self.notes)
-        return Recommendation(self.verdict, facts, reasons, self.messages, networks, self.break_even, notes).to_json()
+        return Recommendation(self.verdict, facts, reasons, self.messages, networks, self.break_even, notes)
 
     def print(self) -> None:
         """As ``softib advise`` prints it."""
         from softib.render.planning import print_advice
         from softib.render.terminal import console
 
-        print_advice(self.to_json(), console())
+        print_advice(self._recommendation(), console())
 
 
 def _network(row: Any) -> NetworkTime:
@@ -256,8 +259,8 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
 
 
 def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
-    """Which side gives more work for the money, by middle prices, and from which difference in
-    price on the other would."""
+    """Return which side gives more work for the money, by middle prices, and the price difference
+    from which the other would."""
     rows = [r for r in comparison.rows() if r["completion_us"]]
     sides: dict[Verdict, list[dict[str, Any]]] = {
         "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],

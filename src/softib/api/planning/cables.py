@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
     from softib.plan.bill import Bill
-    from softib.plan.cables import Cables
+    from softib.plan.cables import Cabling
     from softib.plan.floor import Floor
     from softib.plan.price_book import CostBook
 
@@ -96,7 +96,12 @@ class CableList(Result):
     source: str
     fabric: str
     generation: str
+    ancillary: list[str]
+    """Names of the other fabrics on the floor."""
     links: int
+    """Of all fabrics."""
+    management_switches: int
+    """Ethernet switches on the floor."""
     racks: int
     """In use."""
     rack_power: list[RackPower]
@@ -138,27 +143,46 @@ class QuoteCheck(Result):
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
-        print_quote(self.to_json(), console())
+        print_quote(self, console())
 
 
 class CablePlan(Suggests):
-    """Every cable of a fabric on a floor plan, and its bill of materials (``bill``).
+    """Every cable of the fabrics on a floor plan, and their bill of materials (``bill``).
 
-    ``locations``: cost with the switches at other positions on the floor.
+    ``locations``: cost with the switches at other positions on the floor; ``management_switches``:
+    Ethernet switches on the floor, 0 if the floor plan has none.
     """
 
-    def __init__(self, cables: Cables, bill: Bill, source: str, locations: list[SwitchPlace]):
-        self._cables, self.bill, self._source, self.locations = cables, bill, source, locations
+    def __init__(self, cabling: Cabling, bill: Bill, source: str, locations: list[SwitchPlace]):
+        self._cabling, self.bill, self._source, self.locations = cabling, bill, source, locations
+
+    @property
+    def management_switches(self) -> int:
+        """Ethernet switches for management on the floor."""
+        return sum(e.kind == "management" for e in self._cabling.layout.elevations)
+
+    @property
+    def power(self) -> tuple[float, list[DeviceCount]]:
+        """(watts of devices and plugs whose figure is published, devices without one)."""
+        from softib.plan.plugs import management_power, power_of
+
+        watts, unknown = 0.0, Counter[str]()
+        for c in self._cabling.parts:
+            some, without = power_of(c.links, c.kind, c.fabric.sizes.switches)
+            watts, unknown = watts + some, unknown + Counter(dict(without))
+        some, without = management_power(self.management_switches)
+        unknown += Counter(dict(without))
+        return watts + some, [DeviceCount(name, n) for name, n in sorted(unknown.items())]
 
     @property
     def racks(self) -> int:
         """Racks in use."""
-        return len({e.rack for e in self._cables.layout.elevations})
+        return len({e.rack for e in self._cabling.layout.elevations})
 
     @property
     def rack_power(self) -> list[RackPower]:
         """Each rack in use, with the power of its devices."""
-        layout = self._cables.layout
+        layout = self._cabling.layout
         devices = Counter(e.rack for e in layout.elevations)
         return [
             RackPower(layout.floor.rack_name(r), n, round(float(layout.kw[r]), 3)) for r, n in sorted(devices.items())
@@ -167,30 +191,25 @@ class CablePlan(Suggests):
     def table(self) -> Table:
         """Return one row a link: both ends with rack and unit, ``path_m`` along the trays,
         ``length_m`` ordered, ``medium``, ``label_a`` and ``label_z``."""
-        c, f = self._cables, self._cables.fabric
-        floor, layout = c.layout.floor, c.layout
         from softib.plan.plugs import media_of
 
-        media = media_of(c.links.generation)
-        columns: dict[str, list[Any]] = {
-            key: [] for key in ("node_a", "port_a", "rack_a", "u_a", "node_z", "port_z", "rack_z", "u_z")
-        }
-        for ends, portnums in zip(c.links.node.tolist(), c.links.portnum.tolist(), strict=True):
-            for end, node, portnum in zip("az", ends, portnums, strict=True):
-                columns[f"node_{end}"].append(f.node_name(node))
-                columns[f"port_{end}"].append(portnum)
-                columns[f"rack_{end}"].append(floor.rack_name(int(layout.rack[node])))
-                columns[f"u_{end}"].append(int(layout.u[node]))
-        return Table(
-            {
-                **columns,
-                "path_m": c.path_m.round(2),
-                "length_m": c.length_m,
-                "medium": [media[k].medium for k in c.kind.tolist()],
-                "label_a": [c.label(i, 0) for i in range(len(c))],
-                "label_z": [c.label(i, 1) for i in range(len(c))],
-            }
-        )
+        ends = [f"{key}_{end}" for end in "az" for key in ("node", "port", "rack", "u")]
+        names = (*ends, "path_m", "length_m", "medium", "label_a", "label_z")
+        columns: dict[str, list[Any]] = {key: [] for key in names}
+        for c in self._cabling.parts:
+            f, layout, media = c.fabric, c.layout, media_of(c.links.generation)
+            for nodes, portnums in zip(c.links.node.tolist(), c.links.portnum.tolist(), strict=True):
+                for end, node, portnum in zip("az", nodes, portnums, strict=True):
+                    columns[f"node_{end}"].append(f.node_name(node))
+                    columns[f"port_{end}"].append(portnum)
+                    columns[f"rack_{end}"].append(layout.floor.rack_name(int(layout.rack[node])))
+                    columns[f"u_{end}"].append(int(layout.u[node]))
+            columns["path_m"] += c.path_m.round(2).tolist()
+            columns["length_m"] += c.length_m.tolist()
+            columns["medium"] += [media[k].medium for k in c.kind.tolist()]
+            for at, side in enumerate("az"):
+                columns[f"label_{side}"] += [c.label(i, at) for i in range(len(c))]
+        return Table(columns)
 
     def save(self, path: str | os.PathLike[str], form: str | None = None) -> None:
         """Write ``path`` as ``form`` or by its suffix: ``p2p`` (.csv, the point-to-point list that
@@ -204,13 +223,13 @@ class CablePlan(Suggests):
         suffix = os.path.splitext(os.fspath(path))[1].lower()
         form = form or FORMS.get(suffix)
         if form == "p2p":
-            write_plan(self._cables.plan(), os.fspath(path))
+            write_plan(self._cabling.plan(), os.fspath(path))
         elif form == "ufm":
             write_text(path, self._ufm())
         elif form == "labels":
             write_text(path, self._labels())
         elif form == "elevation":
-            write_text(path, elevation_svg(self._cables.layout))
+            write_text(path, elevation_svg(self._cabling.layout))
         elif form == "bill" and suffix == ".xlsx":
             content = workbook(self.bill)
             write_file(path, lambda temporary: temporary.write_bytes(content))
@@ -233,56 +252,63 @@ class CablePlan(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cables --json`` prints it."""
+        return self._list().to_json()
+
+    def _list(self) -> CableList:
         from softib.plan.plugs import watts_of
 
-        c = self._cables
-        watts, unknown = watts_of(c.links, c.kind)
+        c, watts, unknown = self._cabling, 0.0, Counter[str]()
+        for part in c.parts:
+            some, without = watts_of(part.links, part.kind)
+            watts, unknown = watts + some, unknown + without
         return CableList(
-            self._source,
-            c.fabric.name,
-            c.links.generation,
-            len(c),
-            self.racks,
-            self.rack_power,
-            c.layout.floor.kw,
-            [CableKind(*kind) for kind in c.by_kind()],
-            [RackPair(*pair) for pair in c.bundles()],
-            [Tray(*tray) for tray in c.crowded_trays()],
-            watts,
-            [DeviceCount(name, n) for name, n in sorted(unknown.items())],
-            bill_of_materials(self.bill),
-            self.locations,
-        ).to_json()
+            source=self._source,
+            fabric=c.parts[0].fabric.name,
+            generation=c.parts[0].links.generation,
+            ancillary=[part.fabric.name for part in c.parts[1:]],
+            links=len(c),
+            management_switches=self.management_switches,
+            racks=self.racks,
+            rack_power=self.rack_power,
+            rack_kw=c.layout.floor.kw,
+            lengths=[CableKind(*kind) for kind in c.by_kind()],
+            bundles=[RackPair(*pair) for pair in c.bundles()],
+            crowded_trays=[Tray(*tray) for tray in c.crowded_trays()],
+            watts=watts,
+            watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            bill=bill_of_materials(self.bill),
+            locations=self.locations,
+        )
 
     def print(self) -> None:
         """As ``softib plan cables`` prints it."""
         from softib.render.planning import print_cables
         from softib.render.terminal import console
 
-        print_cables(self.to_json(), console())
+        print_cables(self._list(), console())
 
     def _ufm(self) -> str:
-        c, f = self._cables, self._cables.fabric
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(UFM_COLUMNS)
-        to_host = np.any(c.links.host, axis=1)
-        ends = zip(c.links.node.tolist(), c.links.portnum.tolist(), to_host.tolist(), strict=True)
-        for (a, z), (port_a, port_z), host in ends:
-            kind = "HCA-SW" if host else "SW-SW"
-            writer.writerow((f.node_name(a), f"Port {port_a}", f.node_name(z), f"Port {port_z}", kind))
+        for c in self._cabling.parts:
+            to_host = np.any(c.links.host, axis=1)
+            ends = zip(c.links.node.tolist(), c.links.portnum.tolist(), to_host.tolist(), strict=True)
+            for nodes, (port_a, port_z), host in ends:
+                a, z = map(c.fabric.node_name, nodes)
+                writer.writerow((a, f"Port {port_a}", z, f"Port {port_z}", "HCA-SW" if host else "SW-SW"))
         return out.getvalue()
 
     def _labels(self) -> str:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("Cable", "End A", "End Z"))
-        for i in range(len(self._cables)):
-            writer.writerow((i + 1, self._cables.label(i, 0), self._cables.label(i, 1)))
+        labels = ((c.label(i, 0), c.label(i, 1)) for c in self._cabling.parts for i in range(len(c)))
+        writer.writerows((number, *ends) for number, ends in enumerate(labels, 1))
         return out.getvalue()
 
     def __repr__(self) -> str:
-        return f"<CablePlan of {self._source!r}: {counted(len(self._cables), 'link')}, {counted(self.racks, 'rack')}>"
+        return f"<CablePlan of {self._source!r}: {counted(len(self._cabling), 'link')}, {counted(self.racks, 'rack')}>"
 
 
 def generation_of(fabric: Fabric) -> str:
@@ -305,13 +331,17 @@ def plan_cables(
     source: Fabric | str | os.PathLike[str],
     floor: str | os.PathLike[str] | Mapping[str, Any],
     *,
+    ancillary: Sequence[Fabric | str | os.PathLike[str]] = (),
+    shared: int | None = None,
     generation: str | None = None,
     prices: str | os.PathLike[str] | None = None,
 ) -> CablePlan:
     """Place ``source`` on ``floor`` (a YAML file or a mapping: see docs/plan.md) and cut its cables
     to length.
 
-    ``generation`` of the cables: by default that of the fastest link. Raises :class:`InputError`
+    ``ancillary``: other fabrics of the same hosts on this floor, a storage fabric for example. Their adapters are in
+    the hosts of the same name; with ``shared`` each host of ``source`` has that many adapters of each, in order.
+    ``generation`` of the cables of ``source``: by default that of the fastest link. Raises :class:`InputError`
     for a floor that is too small, and for a distance that no cable reaches.
 
     >>> import softib
@@ -323,29 +353,45 @@ def plan_cables(
     from softib.plan.floor import read_floor
     from softib.plan.price_book import read_book
 
-    fabric = as_fabric(source)
+    fabrics = [as_fabric(one) for one in (source, *ancillary)]
     plan, book = read_floor(floor), read_book(prices)
-    speed = generation or generation_of(fabric)
-    cables, bill = _on_floor(fabric, plan, speed, book)
+    if shared is not None and not ancillary:
+        raise InputError(f"shared {shared}: name the fabrics that share the hosts with ancillary")
+    speeds = [generation or generation_of(fabrics[0]), *map(generation_of, fabrics[1:])]
+    cabling, bill = _on_floor(fabrics, plan, shared, speeds, book)
     locations: list[SwitchPlace] = []
     for where in ("start", "middle", "end"):
         try:
-            other, its_bill = _on_floor(fabric, plan.model_copy(update={"switches": where}), speed, book)
+            moved = plan.model_copy(update={"switches": where})
+            other, its_bill = _on_floor(fabrics, moved, shared, speeds, book)
         except SoftibError as error:
             locations.append(SwitchPlace(where, why_not=str(error)))
             continue
-        metres = float(other.length_m.sum())
+        metres = float(sum(part.length_m.sum() for part in other.parts))
         optical = sum(n for medium, _, n in other.by_kind() if medium in ("AOC", "MMF", "SMF"))
         locations.append(SwitchPlace(where, metres, optical, its_bill.low, its_bill.high, len(its_bill.open)))
-    return CablePlan(cables, bill, fabric.source, locations)
+    return CablePlan(cabling, bill, fabrics[0].source, locations)
 
 
-def _on_floor(fabric: Fabric, floor: Floor, generation: str, book: CostBook) -> tuple[Cables, Bill]:
-    from softib.plan.bill import bill_of
-    from softib.plan.cables import cables_of
+def _on_floor(
+    fabrics: Sequence[Fabric], floor: Floor, shared: int | None, generations: Sequence[str], book: CostBook
+) -> tuple[Cabling, Bill]:
+    from softib.plan.bill import Part, bill_of
+    from softib.plan.cables import Cabling, by_generation, cables_of
     from softib.plan.floor import lay_out
+    from softib.plan.plugs import added
 
-    arrays = result_of(fabric).fabric
-    cables = cables_of(arrays, lay_out(arrays, floor), generation)
-    hosts = int(cables.links.host.sum())
-    return cables, bill_of(generation, arrays.sizes.switches, hosts, cables.orders, book)
+    arrays = [result_of(fabric).fabric for fabric in fabrics]
+    layouts = lay_out(arrays, floor, shared)
+    cabling = Cabling(tuple(map(cables_of, arrays, layouts, generations)))
+    needs = [
+        Part(
+            generation,
+            sum(c.fabric.sizes.switches for c in parts),
+            sum(int(c.links.host.sum()) for c in parts),
+            added(order for c in parts for order in c.orders),
+        )
+        for generation, parts in by_generation(cabling.parts).items()
+    ]
+    switches = sum(e.kind == "management" for e in cabling.layout.elevations)
+    return cabling, bill_of(needs, book, switches, cabling.patches())

@@ -81,7 +81,7 @@ class CostSheet(Result):
     """The network's share of a useful GPU-hour."""
     scaling: list[ScalingRow]
     networks: list[NetworkPrice]
-    """The network of the fabric, then Ethernet (RoCE or TCP) of the same rate."""
+    """The network of the first fabric, then Ethernet (RoCE or TCP) of the same rate."""
 
 
 class Cost(Suggests):
@@ -95,11 +95,7 @@ class Cost(Suggests):
     @property
     def watts(self) -> tuple[float, list[DeviceCount]]:
         """(watts of devices and plugs whose figure is published, devices without one)."""
-        from softib.plan.plugs import power_of
-
-        c = self._plan._cables
-        watts, unknown = power_of(c.links, c.kind, c.fabric.sizes.switches)
-        return watts, [DeviceCount(name, n) for name, n in unknown]
+        return self._plan.power
 
     @property
     def energy(self) -> PriceRange | None:
@@ -131,8 +127,8 @@ class Cost(Suggests):
         from softib.analysis.planning import price_of_size
         from softib.plan.designs import Demand
 
-        cables, gpus = self._plan._cables, int(point["gpus"])
-        ports, hosts = int(cables.links.host.sum()), sum(not e.is_switch for e in cables.layout.elevations)
+        cables, gpus = self._plan._cabling.parts[0], int(point["gpus"])
+        ports, hosts = int(cables.links.host.sum()), sum(e.kind == "host" for e in cables.layout.elevations)
         adapters = max(1, round(ports / hosts))
         demand = Demand(math.ceil(ports * gpus / (self._gpus or gpus) / adapters), adapters, cables.links.generation)
         price = price_of_size(demand, self._book)
@@ -150,7 +146,7 @@ class Cost(Suggests):
         from softib.iba.rates import SPEED_BY_NAME
         from softib.plan.price_book import price_of
 
-        cables = self._plan._cables
+        cables = self._plan._cabling.parts[0]
         generation, fabric = cables.links.generation, cables.fabric.copy()
         fabric.cable_length_m[cables.links.row] = cables.length_m
         ethernet = f"ethernet-{SPEED_BY_NAME[generation].lane_data_gbps * LANES:g}"
@@ -171,29 +167,32 @@ class Cost(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cost --json`` prints it."""
+        return self._sheet().to_json()
+
+    def _sheet(self) -> CostSheet:
         watts, unknown = self.watts
         last = self.rows[-1] if self.rows else None
         return CostSheet(
-            self._plan._source,
-            self._plan._cables.fabric.name,
-            bill_of_materials(self.bill),
-            watts,
-            unknown,
-            self._book.running.years,
-            self.energy,
-            self.total,
-            self._gpus,
-            self.per_gpu_hour(last.efficiency if last else 1.0),
-            self.rows,
-            self.networks,
-        ).to_json()
+            source=self._plan._source,
+            fabric=self._plan._cabling.parts[0].fabric.name,
+            bill=bill_of_materials(self.bill),
+            watts=watts,
+            watts_unknown=unknown,
+            years=self._book.running.years,
+            energy=self.energy,
+            total=self.total,
+            gpus=self._gpus,
+            gpu_hour=self.per_gpu_hour(last.efficiency if last else 1.0),
+            scaling=self.rows,
+            networks=self.networks,
+        )
 
     def print(self) -> None:
         """As ``softib plan cost`` prints it."""
         from softib.render.planning import print_cost
         from softib.render.terminal import console
 
-        print_cost(self.to_json(), console())
+        print_cost(self._sheet(), console())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scaling curve as a plot (.svg) or a table (.csv), or the bill (.xlsx). Raises
@@ -232,6 +231,8 @@ def plan_cost(
     source: Fabric | str | os.PathLike[str],
     floor: str | os.PathLike[str] | Mapping[str, Any],
     *,
+    ancillary: Sequence[Fabric | str | os.PathLike[str]] = (),
+    shared: int | None = None,
     generation: str | None = None,
     gpus: int | None = None,
     workload: Any = None,
@@ -239,7 +240,7 @@ def plan_cost(
     prices: str | os.PathLike[str] | None = None,
 ) -> Cost:
     """Return the bill of ``source`` on ``floor`` with energy over the cost book's years; with
-    ``gpus`` the cost of the network for a GPU-hour.
+    ``gpus`` the cost of the network for a GPU-hour. ``ancillary`` and ``shared``: as :func:`softib.plan_cables`.
 
     ``workload``: a training step of all ``gpus``; its efficiency makes it the cost of a useful GPU-hour. Each number
     of ``scale`` is a row of the scaling curve, with the batch in proportion. Raises :class:`InputError`.
@@ -252,7 +253,7 @@ def plan_cost(
     if workload is not None and gpus is None:
         raise InputError("a workload gives the efficiency of GPUs; add their number with gpus")
     fabric = as_fabric(source)
-    plan = plan_cables(fabric, floor, generation=generation, prices=prices)
+    plan = plan_cables(fabric, floor, ancillary=ancillary, shared=shared, generation=generation, prices=prices)
     cost = Cost(plan, read_book(prices), gpus, [])
     if workload is not None and gpus is not None:
         counts = [gpus, *sorted({*scale} - {gpus})]

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
 
-MANAGEMENT_PORTS = 48
-"""Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
-
 
 @dataclass(frozen=True)
 class DeviceCount(Result):
@@ -138,6 +135,11 @@ class DesignComparison(Result):
     """The same for the additional storage fabric."""
     management_switches: int
     """Ethernet switches of 48 ports for management."""
+    management_price: PriceRange | None
+    """Of these switches; None: the cost book has no price."""
+    management_watts: float
+    """Watts of those with a published figure."""
+    management_watts_unknown: list[DeviceCount]
     refused: list[str]
     """Kinds of design that do not fit, with the reason."""
     currency: str
@@ -150,24 +152,34 @@ class Designs(Suggests):
 
     ``refused``: one line for each kind of design that does not fit; ``storage``: designs of the
     separate storage fabric, empty if none was requested; ``management_switches``: 48-port Ethernet
-    switches for the management ports of hosts and switches, by the first design.
+    switches for the management ports of all hosts and switches, by the first designs.
     """
 
     def __init__(
-        self, demand: Demand, designs: list[Design], refused: list[str], book: CostBook, storage: list[Design]
+        self,
+        demand: Demand,
+        designs: list[Design],
+        refused: list[str],
+        book: CostBook,
+        storage: list[Design],
+        storage_hosts: int,
     ):
-        self._demand, self._designs, self._book, self._storage = demand, designs, book, storage
+        self._demand, self._designs, self._book = demand, designs, book
+        self._storage, self._storage_hosts = storage, storage_hosts
         self.refused = tuple(refused)
 
     @property
     def labels(self) -> list[str]:
-        """Names of the designs, as :meth:`fabric` takes them."""
+        """Names of the designs, for :meth:`fabric`."""
         return [d.candidate.label for d in self._designs]
 
     @property
     def management_switches(self) -> int:
         """Ethernet switches for management ports."""
-        devices = self._demand.hosts + sum(self._designs[0].switches.values())
+        from softib.plan.floor import MANAGEMENT_PORTS
+
+        first = [designs[0] for designs in (self._designs, self._storage) if designs]
+        devices = self._demand.hosts + self._storage_hosts + sum(sum(d.switches.values()) for d in first)
         return -(-devices // MANAGEMENT_PORTS)
 
     def fabric(self, label: str | None = None) -> Fabric:
@@ -205,29 +217,40 @@ class Designs(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan design --json`` prints it."""
-        d = self._demand
+        return self._comparison().to_json()
+
+    def _comparison(self) -> DesignComparison:
+        from softib.plan.plugs import management_power
+
+        d, each = self._demand, self._book.management_switch
+        watts, unknown = management_power(self.management_switches)
         return DesignComparison(
-            d.name,
-            d.hosts,
-            d.adapters,
-            d.gpus * d.hosts or None,
-            d.generation,
-            d.switch_ports,
-            d.oversubscription,
-            self.rows(),
-            [_row(s) for s in self._storage],
-            self.management_switches,
-            list(self.refused),
-            self._book.currency,
-            self._book.date,
-        ).to_json()
+            name=d.name,
+            hosts=d.hosts,
+            adapters=d.adapters,
+            gpus=d.gpus * d.hosts or None,
+            generation=d.generation,
+            radix=d.switch_ports,
+            oversubscription=d.oversubscription,
+            designs=self.rows(),
+            storage=[_row(s) for s in self._storage],
+            management_switches=self.management_switches,
+            management_price=None
+            if each is None
+            else PriceRange(self.management_switches * each.low, self.management_switches * each.high),
+            management_watts=watts,
+            management_watts_unknown=[DeviceCount(name, n) for name, n in unknown],
+            refused=list(self.refused),
+            currency=self._book.currency,
+            prices_of=self._book.date,
+        )
 
     def print(self) -> None:
         """As ``softib plan design`` prints it."""
         from softib.render.planning import print_designs
         from softib.render.terminal import console
 
-        print_designs(self.to_json(), console())
+        print_designs(self._comparison(), console())
 
     def _design(self, label: str | None) -> Design:
         if label is None:
@@ -249,27 +272,27 @@ def _fabric(design: Design) -> Fabric:
 def _row(design: Design) -> DesignRow:
     shape, price, power, growth = design.candidate, design.price, design.power, design.growth
     return DesignRow(
-        shape.label,
-        shape.kind,
-        dict(shape.parameters),
-        shape.room,
-        design.host_ports,
-        sum(design.switches.values()),
-        dict(design.switches),
-        sum(design.cables.values()),
-        dict(design.cables),
-        design.hops,
-        design.bisection,
-        design.effective,
-        power.watts,
-        [DeviceCount(name, n) for name, n in power.unknown],
-        None if price.missing else PriceRange(price.low, price.high),
-        list(price.missing),
-        [FailureRow(f.part, f.lost, f.effective) for f in design.failures],
-        None
+        design=shape.label,
+        kind=shape.kind,
+        parameters=dict(shape.parameters),
+        room=shape.room,
+        host_ports=design.host_ports,
+        switches=sum(design.switches.values()),
+        switches_by_tier=dict(design.switches),
+        cables=sum(design.cables.values()),
+        cables_by_tier=dict(design.cables),
+        switch_hops=design.hops,
+        bisection=design.bisection,
+        effective_bisection=design.effective,
+        watts=power.watts,
+        watts_unknown=[DeviceCount(name, n) for name, n in power.unknown],
+        price=None if price.missing else PriceRange(price.low, price.high),
+        price_missing=list(price.missing),
+        failures=[FailureRow(f.part, f.lost, f.effective) for f in design.failures],
+        twice_the_hosts=None
         if growth is None
         else GrowthRow(growth.new_switches, growth.idle_switches, growth.kept, growth.moved, growth.new),
-        shape.remarks,
+        note=shape.remarks,
     )
 
 
@@ -288,7 +311,7 @@ def plan_design(
     ``budget``: instead of the demand's hosts, use the number that the first design connects for this
     sum (middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form
     a separate storage fabric. ``prices``: a cost book. Each design is built and brought up by the
-    subnet manager, which then routes around one dead switch of each tier and one cable. ``steps`` is
+    subnet manager, whose engine then routes around one dead switch of each tier and one cable. ``steps`` is
     entered with the name of each. Raises :class:`InputError` for a demand that no design meets, and a
     budget that buys none.
 
@@ -308,7 +331,13 @@ def plan_design(
     if storage_ports or storage_hosts:
         ports = demand.hosts * storage_ports + storage_hosts
         ancillary = dataclasses.replace(
-            demand, hosts=ports, adapters=1, gpus=0, oversubscription=1.0, name=f"{demand.name}-storage"
+            demand,
+            hosts=ports,
+            adapters=1,
+            gpus=0,
+            oversubscription=1.0,
+            name=f"{demand.name}-storage",
+            prefix="storage-",
         )
         storage = designs(ancillary, book, seed=seed, steps=steps)[0]
-    return Designs(demand, accepted, refused, book, storage)
+    return Designs(demand, accepted, refused, book, storage, storage_hosts)

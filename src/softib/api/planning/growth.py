@@ -72,18 +72,30 @@ class Growth(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan grow --json`` prints it."""
+        return self._added().to_json()
+
+    def _added(self) -> AddedHosts:
         a = self._addition
         cables, moves = [NewCable(*cable) for cable in a.cables], [MovedCable(*move) for move in a.moves]
         return AddedHosts(
-            self._source, a.hosts, a.adapters, a.leaves, a.tops, len(moves), a.oversubscription, cables, moves, a.notes
-        ).to_json()
+            source=self._source,
+            hosts=a.hosts,
+            adapters=a.adapters,
+            new_leaves=a.leaves,
+            new_upper_switches=a.tops,
+            moved_cables=len(moves),
+            oversubscription=a.oversubscription,
+            cables=cables,
+            moves=moves,
+            notes=a.notes,
+        )
 
     def print(self) -> None:
         """As ``softib plan grow`` prints it."""
         from softib.render.planning import print_growth
         from softib.render.terminal import console
 
-        print_growth(self.to_json(), console())
+        print_growth(self._added(), console())
 
     def __repr__(self) -> str:
         return f"<Growth of {self._source!r} by {counted(self._addition.hosts, 'host')}>"

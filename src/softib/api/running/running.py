@@ -106,8 +106,12 @@ class RunningFabric(Suggests):
 
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
         """Return the path of the tree that programs on ``node`` see as ``/sys``, for their options
-        like ``--path.sysfs``."""
-        return f"{attachment_of(self._instance, node, port).view}/sys"
+        like ``--path.sysfs``. Its files hold the values of this moment."""
+        from softib.live.control import ask
+
+        view = attachment_of(self._instance, node, port).view
+        ask(self._instance, "refresh", view=view.name)
+        return f"{view}/sys"
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> FaultReply:
         """Inject or clear a fault: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
@@ -162,8 +166,8 @@ class RunningFabric(Suggests):
         return explain_path(self._instance, a, b)
 
     def job(self, hosts: Iterable[str], *, streaming: bool = False) -> JobTree:
-        """Return an aggregation tree for a job on ``hosts`` (``softib sm job``). Raises
-        :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
+        """Allocate an aggregation tree for a job on ``hosts`` (``softib sm job``), and return it.
+        Raises :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
         from softib.live.status import JobTree
 
         return read_result(JobTree, self._ask("job", hosts=list(hosts), streaming=streaming), self.name)

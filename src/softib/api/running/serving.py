@@ -32,7 +32,7 @@ __all__ = ["Server", "Starter", "up"]
 
 
 READY_FD = "SOFTIB_READY_FD"
-"""Descriptor on which a fabric in a separate process reports that it is ready."""
+"""Descriptor on which a fabric in a separate process reports that it is ready, and those that it closes then."""
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
@@ -61,25 +61,24 @@ def up(
     line of ``softib up``.
     """
     from softib.fabric.topologies.spec import stated_name
-    from softib.live.instances import free, name_of
+    from softib.live.instances import name_of, starting
 
     given = {"sm": sm, **({"engine": engine} if engine else {}), "pace": pace, **options}
     with tempfile.TemporaryDirectory(prefix="softib-") as folder:
         path = _file_of(source, Path(folder))
         label = source.name if isinstance(source, Fabric) else stated_name(path)
-        instance = free(name_of(label) if name is None else name)
-        new = not instance.folder.exists()
-        instance.folder.mkdir(mode=0o700, exist_ok=True)
-        command = [sys.executable, "-m", "softib", "up", path, "--name", instance.name, *_arguments(given)]
-        try:
-            code = _start(command, instance.log, path, progress or (lambda text: None))
-        except KeyboardInterrupt:
-            if new:
-                instance.forget()
-            raise
-    lines = [line.removeprefix("softib: ") for line in instance.log.read_text(errors="replace").strip().splitlines()]
-    if code is not None and new:
-        instance.forget()
+        with starting(name_of(label) if name is None else name) as (instance, held):
+            new = not any(instance.folder.iterdir())
+            command = [sys.executable, "-m", "softib", "up", path, "--name", instance.name, *_arguments(given)]
+            try:
+                code = _start(command, instance.log, held, path, progress or (lambda text: None))
+            except BaseException:
+                instance.forget(folder=new)
+                raise
+            log = instance.log.read_text(errors="replace")
+            if code is not None:
+                instance.forget(folder=new)
+    lines = [line.removeprefix("softib: ") for line in log.strip().splitlines()]
     last = _reason(code, lines) if code is not None else ""
     if notice is not None:
         for line in lines:
@@ -90,7 +89,8 @@ def up(
 
 
 def _reason(code: int, lines: list[str]) -> str:
-    """Why a fabric did not start: the last line of its log, which is removed there, or the signal that ended it."""
+    """Return why a fabric did not start: the last line of its log, which is removed there, or the
+    signal that ended it."""
     if code < 0:
         return f"the fabric's process was killed while it started: {signal.strsignal(-code)}"
     return lines.pop() if lines else f"softib up ended with {code}; its log is empty"
@@ -114,20 +114,21 @@ END_S = 5.0
 """Seconds that an interrupted start has to end."""
 
 
-def _start(command: list[str], log: Path, source: str, progress: Callable[[str], None]) -> int | None:
+def _start(command: list[str], log: Path, held: int, source: str, progress: Callable[[str], None]) -> int | None:
     """Start ``command`` in a new session; return None when the fabric is ready, otherwise its exit
-    code."""
+    code. It inherits ``held``, the lock on its start."""
     from softib.input_files import STDIN
 
     read, write = os.pipe()
-    with open(log, "wb") as output:
+    log.write_bytes(b"")
+    with open(log, "ab") as output:  # its tracebacks are appended through another descriptor
         child = subprocess.Popen(
             command,
-            env={**os.environ, READY_FD: str(write)},
+            env={**os.environ, READY_FD: f"{write} {held}"},
             stdin=None if source == STDIN else subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=(write,),
+            pass_fds=(write, held),
             start_new_session=True,
         )
     os.close(write)
@@ -163,8 +164,8 @@ class Starter:
     (:func:`up`), if any."""
 
     def __init__(self) -> None:
-        fd = os.environ.pop(READY_FD, "")
-        self.detached, self._fd = fd.isdigit(), int(fd) if fd.isdigit() else None
+        numbers = [int(fd) for fd in os.environ.pop(READY_FD, "").split() if fd.isdigit()]
+        self.detached, self._fds = bool(numbers), numbers
 
     def announce(self, text: str) -> None:
         """A line of progress."""
@@ -173,14 +174,13 @@ class Starter:
     def ready(self) -> None:
         """That is all."""
         self._write(READY)
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        while self._fds:
+            os.close(self._fds.pop())
 
     def _write(self, line: bytes) -> None:
         with contextlib.suppress(OSError):  # it may have left
-            if self._fd is not None:
-                os.write(self._fd, line)
+            if self._fds:
+                os.write(self._fds[0], line)
 
 
 def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
@@ -210,7 +210,7 @@ ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 
 
 def _profile_of(name: str) -> NodeProfile:
-    """Return what a program on a host of machine ``name`` sees of it in sysfs."""
+    """Return the sysfs entries that programs on a host of machine ``name`` see."""
     from softib.live.sysfs.node_profile import NodeProfile
     from softib.workloads.nccl.machine import machine_of
 
@@ -295,7 +295,17 @@ class Server:
                 )
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work
-            served = Settings(fabric.source, sm, node, config, udp, settings.read, pcap, pace, profile)
+            served = Settings(
+                source=fabric.source,
+                sm=sm,
+                node=node,
+                config=config,
+                udp=udp,
+                reread=settings.read,
+                pcap=pcap,
+                pace=pace,
+                profile=profile,
+            )
             self._daemon = Daemon(instance, result.fabric.copy(), served, self._began)
         except BaseException:
             instance.release()

@@ -54,18 +54,18 @@ def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
 
         attacking, attacked = cast
         yield Stage(
-            attacking,
-            attacked,
-            {node: wire(node) for node in cast},
-            {node: int(f.lid[port]) for node, port in cast.items()},
-            {node: int(f.port_guid[port]) for node, port in cast.items()},
-            wire(manager),
-            mkey,
-            int(f.lid[f.port(leaf[-1], 0)]),
-            [
+            attacker=attacking,
+            victim=attacked,
+            wires={node: wire(node) for node in cast},
+            lids={node: int(f.lid[port]) for node, port in cast.items()},
+            guids={node: int(f.port_guid[port]) for node, port in cast.items()},
+            trusted=wire(manager),
+            mkey=mkey,
+            leaf=int(f.lid[f.port(leaf[-1], 0)]),
+            gates=[
                 (int(f.lid[f.port(f.port_node[peer], 0)]), int(f.port_num[peer]))
                 for peer in f.port_peer[list(cast.values())]
             ],
-            run,
-            lambda: fabric.status().sm.sweeps or 0,
+            run=run,
+            sweeps=lambda: fabric.status().sm.sweeps or 0,
         )

@@ -23,7 +23,7 @@ __all__ = ["Against", "AgainstRow", "against", "dataset_of", "nodes_of_log"]
 
 @dataclass(frozen=True)
 class AgainstRow(Result):
-    """One size of the log."""
+    """Measured and predicted time at one size of the log."""
 
     bytes: int
     measured: float
@@ -82,16 +82,16 @@ def dataset_of(log: BenchmarkLog, job: Job, hosts: Hosts, nodes: int, error: flo
 
     version = log.version or str(getattr(job, "nccl", "")) if log.library == "nccl" else ""
     return Dataset(
-        os.path.basename(log.path),
-        log.library,
-        log.what,
-        hosts.profile.name,
-        (nodes, nodes),
-        log.sizes,
-        error,
-        log.gpu or _gpu(job, hosts),
-        version,
-        half,
+        name=os.path.basename(log.path),
+        library=log.library,
+        what=log.what,
+        generation=hosts.profile.name,
+        nodes=(nodes, nodes),
+        size=log.sizes,
+        error=error,
+        gpu=log.gpu or _gpu(job, hosts),
+        version=version,
+        half=half,
     )
 
 

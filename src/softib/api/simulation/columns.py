@@ -6,25 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from softib.analysis.simulation.result import RunResult
-    from softib.sim.fluid_phases import Phases
-from typing import TYPE_CHECKING
-
 from softib.analysis.simulation.run import message_row
+from softib.api.simulation.records import MessageTrace, TracedHop, TracedPacket, WaitedFor
 from softib.errors import InputError
 from softib.sim.packet import constants
 from softib.sim.packet.timeline import KINDS, timeline
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
+    from softib.sim.fluid_phases import Phases
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop
 
 __all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
-def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
+def trace_of(run: RunResult, message: str | int | None) -> MessageTrace:
     """Return the traced ``message``: its times in µs, its packets hop by hop, and the parts
     of the packet with which it arrived. Raises :class:`InputError` if none was traced."""
     if message is None or run.outcome.log is None:
@@ -34,62 +31,58 @@ def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
     row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
     of_message = timeline(log, row)
     last = of_message.flights[of_message.last] if of_message.last >= 0 else None
-    return {
-        "message": row,
-        "job": run.jobs[m.job[row]],
-        "source": run.names[m.src[row]],
-        "destination": run.names[m.dst[row]],
-        "size": int(m.size[row]),
-        "posted_us": _us(of_message.posted_ps),
-        "ready_us": _us(of_message.ready_ps),
-        "arrived_us": _us(of_message.arrived_ps),
-        "completed_us": _us(of_message.completed_ps),
-        "latency_us": _us(run.took_ps[row]),
-        "packets": [_flight(run, log, f) for f in of_message.flights],
-        "left_out": of_message.left_out,
-        "last": of_message.last if last is not None else None,
-        "parts_us": {}
+    return MessageTrace(
+        message=row,
+        job=run.jobs[m.job[row]],
+        source=run.names[m.src[row]],
+        destination=run.names[m.dst[row]],
+        size=int(m.size[row]),
+        posted_us=_us(of_message.posted_ps),
+        ready_us=_us(of_message.ready_ps),
+        arrived_us=_us(of_message.arrived_ps),
+        completed_us=_us(of_message.completed_ps),
+        latency_us=_us(run.took_ps[row]),
+        packets=[_flight(run, log, f) for f in of_message.flights],
+        left_out=of_message.left_out,
+        last=of_message.last if last is not None else None,
+        parts_us={}
         if last is None
         else {
             "posting": _us(of_message.ready_ps - of_message.posted_ps),
             **{k: _us(v) for k, v in last.parts(log).items()},
         },
-    }
+    )
 
 
 def _us(ps: int) -> float | None:
     return None if ps < 0 else int(ps) / 1e6
 
 
-def _flight(run: RunResult, log: PacketLog, f: Flight) -> dict[str, Any]:
-    return {
-        "kind": f.kind,
-        "psn": f.psn,
-        "octets": f.octets,
-        "backward": f.backward,
-        "hops": [_hop(run, h) for h in f.hops],
-        "received_us": _us(f.received_ps),
-        "written_us": _us(f.written_ps),
-        "lost_us": _us(f.lost_ps),
-        "lost_at": run.fabric.port_name(f.lost_at) if f.lost_at >= 0 else None,
-    }
+def _flight(run: RunResult, log: PacketLog, f: Flight) -> TracedPacket:
+    return TracedPacket(
+        kind=f.kind,
+        psn=f.psn,
+        octets=f.octets,
+        backward=f.backward,
+        hops=[_hop(run, h) for h in f.hops],
+        received_us=_us(f.received_ps),
+        written_us=_us(f.written_ps),
+        lost_us=_us(f.lost_ps),
+        lost_at=run.fabric.port_name(f.lost_at) if f.lost_at >= 0 else None,
+    )
 
 
-def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
+def _hop(run: RunResult, h: Hop) -> TracedHop:
     m, names = run.messages, run.names
-    behind = [
-        {"message": k, "source": names[m.src[k]], "destination": names[m.dst[k]], "took_us": _us(ps)}
-        for k, ps in h.behind
-    ]
-    return {
-        "port": run.fabric.port_name(h.port),
-        "vl": h.vl,
-        "arrived_us": _us(h.arrived_ps),
-        "sent_us": _us(h.sent_ps),
-        "left_us": _us(h.left_ps),
-        "waits_us": {k: _us(v) for k, v in h.waits_ps.items() if v},
-        "behind": behind,
-    }
+    return TracedHop(
+        port=run.fabric.port_name(h.port),
+        vl=h.vl,
+        arrived_us=_us(h.arrived_ps),
+        sent_us=_us(h.sent_ps),
+        left_us=_us(h.left_ps),
+        waits_us={k: _us(v) for k, v in h.waits_ps.items() if v},
+        behind=[WaitedFor(k, names[m.src[k]], names[m.dst[k]], _us(ps)) for k, ps in h.behind],
+    )
 
 
 def messages(run: RunResult) -> dict[str, Any]:

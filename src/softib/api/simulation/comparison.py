@@ -1,4 +1,5 @@
-"""One workload on one fabric over several networks: generations of InfiniBand, RoCE, TCP."""
+"""Comparison of a workload on one fabric over several networks: generations of InfiniBand, RoCE,
+TCP."""
 
 from __future__ import annotations
 
@@ -63,16 +64,16 @@ class Comparison(Suggests):
     def _figures(self) -> NetworkComparison:
         base, networks = self.base, self._networks
         return NetworkComparison(
-            base.fabric.source,
-            base.fabric.name,
-            base.workload,
-            base.layer,
-            base.engine,
-            base._plain.settings.seed,
-            self._first,
-            networks,
-            _half_price(networks),
-            self.notes,
+            source=base.fabric.source,
+            fabric=base.fabric.name,
+            workload=base.workload,
+            layer=base.layer,
+            engine=base.engine,
+            seed=base._plain.settings.seed,
+            as_it_is=self._first,
+            networks=networks,
+            half_price=_half_price(networks),
+            notes=self.notes,
         )
 
     @property
@@ -95,7 +96,7 @@ class Comparison(Suggests):
 
     @property
     def good(self) -> bool:
-        """Did every message of every run complete?"""
+        """Return whether every message of every run completed."""
         return all(run.good for run in self.runs.values())
 
     @property

@@ -3,14 +3,29 @@ page."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from softib.analysis.simulation.failures import FaultEffect
+from softib.analysis.simulation.failures import FaultEffect, ManagerOfRun, Retransmission
 from softib.api.simulation.against import Against
 from softib.api.simulation.columns import jobs, rows, trace_of
+from softib.api.simulation.records import (
+    Agreed,
+    BusyPortFigures,
+    EthernetTotals,
+    Heat,
+    JobTimes,
+    LoadsOverTime,
+    MessageTrace,
+    PairShare,
+    Remedy,
+    SlowMessage,
+    SlowPhase,
+    Variant,
+    VictimFigures,
+)
 from softib.api.simulation.what_if import SENSITIVITY
 from softib.result import Result, key
 
@@ -25,18 +40,6 @@ __all__ = ["RunFigures", "busy_ports", "figures_of", "over_time"]
 
 SLOWEST = 10
 OPTIONAL = key(optional=True)
-
-
-@dataclass
-class Agreed(Result):
-    """Results within 5 % of the packet layer."""
-
-    end: bool
-    """The end of the run."""
-    mean: bool
-    """The mean latency of messages."""
-    messages: bool
-    """The latency of each single message."""
 
 
 @dataclass
@@ -75,31 +78,28 @@ class Figures(Result):
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Percentiles."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
-    slowest: list[dict[str, Any]] = field(default_factory=list)
+    slowest: list[SlowMessage | SlowPhase] = field(default_factory=list)
     """Messages, or phases, that took longest."""
-    ports: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
+    ports: list[BusyPortFigures] | None = field(default=None, metadata=OPTIONAL)
     other_engines: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
-    remedies: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
+    remedies: list[Remedy] | None = field(default=None, metadata=OPTIONAL)
     """Changes proposed by causes: results, or why they were not tried."""
     faults: list[FaultEffect] | None = field(default=None, metadata=OPTIONAL)
     """Only for a run with faults, with the next three."""
-    management: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
-    """Location and engine of the subnet manager; MADs sent, lost and answered, VL15Dropped,
-    traps, [begin, end] of sweeps in us."""
-    retransmission: dict[str, int] | None = field(default=None, metadata=OPTIONAL)
-    """Messages lost, resent, and late (resent, and arrived); packets resent, discarded at inactive
-    ports, lost on the wire."""
+    management: ManagerOfRun | None = field(default=None, metadata=OPTIONAL)
+    """The subnet manager during the run."""
+    retransmission: Retransmission | None = field(default=None, metadata=OPTIONAL)
+    """Losses and retries."""
     unreachable: list[str] | None = field(default=None, metadata=OPTIONAL)
     """Ports with traffic that no link joined to the rest at the end."""
     network: str | None = field(default=None, metadata=key(type=Literal["roce", "tcp"] | None, optional=True))
     """Only of a run over Ethernet, with ``ethernet``."""
     congestion_control: str | None = field(default=None, metadata=OPTIONAL)
     """Only of a run over RoCE."""
-    ethernet: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
-    """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in
-    bytes, the largest share of the run in which a port was paused, CPU time of all hosts."""
-    over_time: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
-    """Loads and queues by interval: rows of ``ports``, ``tiers``, ``queues``."""
+    ethernet: EthernetTotals | None = field(default=None, metadata=OPTIONAL)
+    """Totals over all ports."""
+    over_time: LoadsOverTime | None = field(default=None, metadata=OPTIONAL)
+    """Loads and queues by interval."""
 
 
 @dataclass
@@ -127,7 +127,7 @@ class RunFigures(Result):
     document = "simulate"
 
     run: Figures = field(metadata=key(flat=Figures))
-    trace: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
+    trace: MessageTrace | None = field(default=None, metadata=OPTIONAL)
     """The timeline of one message."""
     sensitivity: dict[str, dict[str, float]] | None = field(default=None, metadata=OPTIONAL)
     """With ``--sensitivity``: the time with latency, bandwidth or congestion at ``half`` and
@@ -135,7 +135,7 @@ class RunFigures(Result):
     fabrics: list[OtherFabric] | None = field(default=None, metadata=OPTIONAL)
     """Runs on the other fabrics of the workload file."""
     what_if: WhatIf | None = field(default=None, metadata=OPTIONAL)
-    variants: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
+    variants: list[Variant] | None = field(default=None, metadata=OPTIONAL)
     """The run as it is and all of ``--what-if``, side by side."""
     against: Against | None = field(default=None, metadata=OPTIONAL)
     """Comparison of a log with predictions, with ``--against``."""
@@ -143,66 +143,65 @@ class RunFigures(Result):
     """PortCounters that the run added, by port."""
 
 
-def _busy_port(run: RunResult, p: BusyPort) -> dict[str, Any]:
-    """Return one port as JSON."""
-    return {
-        "port": p.place,
-        "peer": p.peer,
-        "gbps": p.gbps,
-        "load": p.load,
-        "bytes": p.octets,
-        "vls": list(p.vls),
-        "hop": p.hop,
-        "hops": p.hops,
-        "pairs": p.n_pairs,
-        "top_pairs": [{"source": a, "destination": b, "share": s} for a, b, s in p.pairs],
-        "cause": p.cause,
-        "help": p.help,
-        "changes": list(p.changes),
-        "flows": p.n_flows,
-        "top_flows": [asdict(flow) for flow in p.flows],
-        "victims": None if p.victims is None else _victims(run, p.victims),
-    }
+def _busy_port(run: RunResult, p: BusyPort) -> BusyPortFigures:
+    return BusyPortFigures(
+        port=p.place,
+        peer=p.peer,
+        gbps=p.gbps,
+        load=p.load,
+        bytes=p.octets,
+        vls=list(p.vls),
+        hop=p.hop,
+        hops=p.hops,
+        pairs=p.n_pairs,
+        top_pairs=[PairShare(*pair) for pair in p.pairs],
+        cause=p.cause,
+        help=p.help,
+        changes=list(p.changes),
+        flows=p.n_flows,
+        top_flows=list(p.flows),
+        victims=None if p.victims is None else _victims(run, p.victims),
+    )
 
 
-def _victims(run: RunResult, victims: Victims) -> dict[str, Any]:
+def _victims(run: RunResult, victims: Victims) -> VictimFigures:
     m = run.messages
-    return {
-        "messages": victims.messages,
-        "jobs": list(victims.jobs),
-        "worst": victims.worst,
-        "slowdown": victims.slowdown,
-        "source": run.names[m.src[victims.worst]],
-        "destination": run.names[m.dst[victims.worst]],
-        "latency_us": run.took_ps[victims.worst] / 1e6,
-    }
+    return VictimFigures(
+        messages=victims.messages,
+        jobs=list(victims.jobs),
+        worst=victims.worst,
+        slowdown=victims.slowdown,
+        source=run.names[m.src[victims.worst]],
+        destination=run.names[m.dst[victims.worst]],
+        latency_us=run.took_ps[victims.worst] / 1e6,
+    )
 
 
-def over_time(run: RunResult) -> dict[str, Any]:
-    """Return the samples of a run as figures; empty without samples."""
+def over_time(run: RunResult) -> LoadsOverTime | None:
+    """Return the samples of a run as figures; None without samples."""
     from softib.analysis.simulation.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
 
     s = run.outcome.samples
     if s is None:
-        return {}
+        return None
     shown = lambda heat: (
         []
         if heat is None
         else [
-            {"name": n, "peak": p, "values": np.round(v, 4)}
-            for n, p, v in zip(heat.names, heat.peak, heat.value, strict=True)
+            Heat(name, peak, np.round(values, 4))
+            for name, peak, values in zip(heat.names, heat.peak, heat.value, strict=True)
         ]
     )
-    return {
-        "interval_us": s.interval_ps / 1e6,
-        "intervals": len(s.octets),
-        "ports": shown(loads_of_ports(run, s)),
-        "tiers": shown(loads_of_tiers(run, s)),
-        "queues": shown(queues_of_ports(run, s)),
-    }
+    return LoadsOverTime(
+        interval_us=s.interval_ps / 1e6,
+        intervals=len(s.octets),
+        ports=shown(loads_of_ports(run, s)),
+        tiers=shown(loads_of_tiers(run, s)),
+        queues=shown(queues_of_ports(run, s)),
+    )
 
 
-def figures_of(run: Run, remedies: list[dict[str, Any]]) -> RunFigures:
+def figures_of(run: Run, remedies: list[Remedy]) -> RunFigures:
     """Return all figures of a run and its variants; ``remedies``: those of its busiest ports."""
     s = run.settings
     variants = {"as it is": run, **run.variants}
@@ -217,21 +216,21 @@ def figures_of(run: Run, remedies: list[dict[str, Any]]) -> RunFigures:
     )
 
 
-def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
+def _figures(run: Run, remedies: list[Remedy]) -> Figures:
     s = run.settings
     stated = Figures(
-        run.fabric.source,
-        run.fabric.name,
-        s.work.name,
-        s.layer,
-        run.engine,
-        s.seed,
-        run.simulated_us,
-        run.wall_s,
-        run.good,
-        Agreed(**vars(run.agreement)),
-        list(run.why_not),
-        list(run.notes),
+        source=run.fabric.source,
+        fabric=run.fabric.name,
+        workload=s.work.name,
+        layer=s.layer,
+        engine=run.engine,
+        seed=s.seed,
+        simulated_us=run.simulated_us,
+        wall_s=run.wall_s,
+        good=run.good,
+        agreement=Agreed(**vars(run.agreement)),
+        why_not=list(run.why_not),
+        notes=list(run.notes),
         interrupted=run.interrupted or None,
     )
     if run.phases is not None:
@@ -242,24 +241,21 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
 def _with_phases(stated: Figures, phases: Phases) -> Figures:
     """Return the figures of an all-to-all with barriers."""
     order = np.argsort(-phases.took_ps, kind="stable")[:SLOWEST]
-    slowest = [
-        {"shift": int(phases.shifts[i]), "took_us": phases.took_ps[i] / 1e6, "most_flows": int(phases.most[i])}
-        for i in order
-    ]
+    slowest = [SlowPhase(int(phases.shifts[i]), phases.took_ps[i] / 1e6, int(phases.most[i])) for i in order]
     return replace(
         stated,
         messages=phases.flows,
         phases=len(phases.shifts),
         phases_by_message=phases.enumerated,
         most_flows=int(phases.most.max(initial=0)),
-        slowest=slowest,
+        slowest=[*slowest],
     )
 
 
-def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[dict[str, Any]]) -> Figures:
+def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[Remedy]) -> Figures:
     """Return the figures of a run of messages."""
     m, outcome = result.messages, result.outcome
-    ethernet = outcome.network != "infiniband"
+    ethernet, failures = outcome.network != "infiniband", run.failures
     return replace(
         stated,
         messages=int((~m.computes).sum()),
@@ -274,16 +270,19 @@ def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[
         ports=busy_ports(run),
         other_engines=run.other_engines,
         remedies=remedies,
-        **run.failures,
+        faults=None if failures is None else failures.faults,
+        management=None if failures is None else failures.management,
+        retransmission=None if failures is None else failures.retransmission,
+        unreachable=None if failures is None else failures.unreachable,
         network=outcome.network if ethernet else None,
         congestion_control=result.congestion_control.name if outcome.network == "roce" else None,
         ethernet=_ethernet(result) if ethernet else None,
-        over_time=over_time(result) or None,
+        over_time=over_time(result),
     )
 
 
-def busy_ports(run: Run) -> list[dict[str, Any]]:
-    """Return the ports with the largest loads as JSON."""
+def busy_ports(run: Run) -> list[BusyPortFigures]:
+    """Return the ports with the largest loads."""
     return [_busy_port(run.details, p) for p in run.causes]
 
 
@@ -299,29 +298,27 @@ def _sensitivity(run: Run) -> dict[str, dict[str, float]]:
     return ratios
 
 
-def _variant(text: str, run: Run, base: Run) -> dict[str, Any]:
-    """One column of runs side by side."""
+def _variant(text: str, run: Run, base: Run) -> Variant:
     result = run.result
     counters = None if result is None else result.outcome.counters
-    return {
-        "change": text,
-        "engine": run.engine,
-        "good": run.good,
-        "agreement": vars(run.agreement),
-        "simulated_us": run.simulated_us,
-        "wall_s": run.wall_s,
-        "ratio": run.simulated_us / base.simulated_us if base.simulated_us else None,
-        "latency_us": run.percentiles_us,
-        "busiest": None if result is None else float(result.load.max(initial=0.0)),
-        "waits": None if counters is None else int(counters["port_xmit_wait"].sum()),
-        "discards": None if counters is None else int(counters["port_xmit_discards"].sum()),
-        "jobs": []
+    return Variant(
+        change=text,
+        engine=run.engine,
+        good=run.good,
+        agreement=Agreed(**vars(run.agreement)),
+        simulated_us=run.simulated_us,
+        wall_s=run.wall_s,
+        ratio=run.simulated_us / base.simulated_us if base.simulated_us else None,
+        latency_us=run.percentiles_us,
+        busiest=None if result is None else float(result.load.max(initial=0.0)),
+        waits=None if counters is None else int(counters["port_xmit_wait"].sum()),
+        discards=None if counters is None else int(counters["port_xmit_discards"].sum()),
+        jobs=[]
         if result is None
         else [
-            {"job": j["job"], "took_us": j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")}
-            for j in _jobs(run, result)
+            JobTimes(j["job"], j["ended_us"] - j["began_us"], j["latency_us"].get("p99")) for j in _jobs(run, result)
         ],
-    }
+    )
 
 
 def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
@@ -341,33 +338,34 @@ def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
     return table
 
 
-def _ethernet(run: RunResult) -> dict[str, Any]:
-    """Return the totals of an Ethernet run, and its longest queue."""
+def _ethernet(run: RunResult) -> EthernetTotals:
     ports, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
-    names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
-    return {
-        "gbps": float(np.median(ports["gbps"][run.plane.ends])),
-        **{name: int(ports[name].sum()) for name in names},
-        "peak_queue": int(ports["peak_queue"].max(initial=0)),
-        "longest_pause_share": float(ports["paused_ps"].max(initial=0) / end),
-        "cpu_send_us": float(ports["cpu_send_ps"].sum() / 1e6),
-        "cpu_receive_us": float(ports["cpu_receive_ps"].sum() / 1e6),
-    }
+    total = lambda name: int(ports[name].sum())
+    return EthernetTotals(
+        gbps=float(np.median(ports["gbps"][run.plane.ends])),
+        pause_frames_sent=total("pause_frames_sent"),
+        tail_drops=total("tail_drops"),
+        headroom_drops=total("headroom_drops"),
+        ecn_marked=total("ecn_marked"),
+        peak_queue=int(ports["peak_queue"].max(initial=0)),
+        longest_pause_share=float(ports["paused_ps"].max(initial=0) / end),
+        cpu_send_us=float(ports["cpu_send_ps"].sum() / 1e6),
+        cpu_receive_us=float(ports["cpu_receive_ps"].sum() / 1e6),
+    )
 
 
-def _slowest(run: RunResult) -> list[dict[str, Any]]:
-    m, slowest = run.messages, []
-    for i in run.slowest(SLOWEST).tolist():
-        slowest.append(
-            {
-                "message": i,
-                "job": run.jobs[m.job[i]],
-                "source": run.names[m.src[i]],
-                "destination": run.names[m.dst[i]],
-                "size": int(m.size[i]),
-                "began_us": run.outcome.began_ps[i] / 1e6,
-                "latency_us": run.took_ps[i] / 1e6,
-                "gbps": float(run.outcome.gbps(m.size)[i]),
-            }
+def _slowest(run: RunResult) -> list[SlowMessage | SlowPhase]:
+    m = run.messages
+    return [
+        SlowMessage(
+            message=i,
+            job=run.jobs[m.job[i]],
+            source=run.names[m.src[i]],
+            destination=run.names[m.dst[i]],
+            size=int(m.size[i]),
+            began_us=run.outcome.began_ps[i] / 1e6,
+            latency_us=run.took_ps[i] / 1e6,
+            gbps=float(run.outcome.gbps(m.size)[i]),
         )
-    return slowest
+        for i in run.slowest(SLOWEST).tolist()
+    ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from softib.api.simulation.records import Remedy
 from softib.api.simulation.what_if import OF_PACKETS
 from softib.errors import SoftibError
 
@@ -19,11 +20,8 @@ BETTER = 0.95
 """An engine is worth a try if its busiest link between switches carries at most this share."""
 
 
-def remedies(run: Run) -> list[dict[str, Any]]:
-    """Return a remedy for each change that the causes of the busiest ports propose, in their order.
-    ``change``; ``ports``: that it is for; ``verified``: was it tried? With it the ratios to the
-    run: ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency), ``jobs`` (each job's p99).
-    ``why``: the reason why it was not tried."""
+def remedies(run: Run) -> list[Remedy]:
+    """Return a remedy for each change that the causes of the busiest ports propose, in their order."""
     wanted: dict[str, list[str]] = {}
     for port in run.causes:
         for kind in port.changes:
@@ -40,17 +38,8 @@ def _change(run: Run, kind: str) -> str:
     return f"engine={best[0]}" if best[1] <= BETTER else ""
 
 
-def _tried(tried_on: Run, change: str, ports: list[str]) -> dict[str, Any]:
-    remedy: dict[str, Any] = {
-        "change": change,
-        "ports": ports,
-        "verified": False,
-        "why": "",
-        "ratio": None,
-        "mean_ratio": None,
-        "p99_ratio": None,
-        "jobs": {},
-    }
+def _tried(tried_on: Run, change: str, ports: list[str]) -> Remedy:
+    untried = lambda why: Remedy(change, ports, False, why, None, None, None, {})
     key, _, value = change.partition("=")
     why = (
         "only the packet layer supports it: use --layer packet --what-if " + change
@@ -58,20 +47,23 @@ def _tried(tried_on: Run, change: str, ports: list[str]) -> dict[str, Any]:
         else _expensive(tried_on)
     )
     if why:
-        return remedy | {"why": why}
+        return untried(why)
     try:
         other = tried_on.variant({key: value})
     except SoftibError as error:
-        return remedy | {"why": str(error)}
+        return untried(str(error))
     ratio = lambda a, b: a / b if a and b else None
     a, b = other.percentiles_us, tried_on.percentiles_us
-    return remedy | {
-        "verified": True,
-        "ratio": ratio(other.simulated_us, tried_on.simulated_us),
-        "mean_ratio": ratio(a.get("mean"), b.get("mean")),
-        "p99_ratio": ratio(a.get("p99"), b.get("p99")),
-        "jobs": _by_job(tried_on, other),
-    }
+    return Remedy(
+        change=change,
+        ports=ports,
+        verified=True,
+        why="",
+        ratio=ratio(other.simulated_us, tried_on.simulated_us),
+        mean_ratio=ratio(a.get("mean"), b.get("mean")),
+        p99_ratio=ratio(a.get("p99"), b.get("p99")),
+        jobs=_by_job(tried_on, other),
+    )
 
 
 def _by_job(run: Run, other: Run) -> dict[str, float]:

@@ -57,13 +57,13 @@ class Replay(Suggests, Result):
     @property
     @also()
     def first_rank_ends_us(self) -> float:
-        """When the first rank had ended."""
+        """End of the first rank in us."""
         return min(self.rank_ends_us)
 
     @property
     @also()
     def last_rank_ends_us(self) -> float:
-        """When the last rank had ended."""
+        """End of the last rank in us."""
         return max(self.rank_ends_us)
 
     def print(self) -> None:
@@ -132,18 +132,18 @@ def replay(
     run = replay_program(plane, schedule, hosts.end[host], cost)
     s = run.schedule
     return Replay(
-        fabric,
-        s.name,
-        "loggops",
-        tables.part.tables,
-        run.outcome.end_ps / 1e6,
-        time.perf_counter() - began,
-        s.ranks,
-        len(s),
-        int((s.kind == Kind.SEND).sum()),
-        s.octets,
-        float(s.compute_ps.sum()) / s.ranks / 1e6,
-        (run.rank_ends_ps() / 1e6).tolist(),
+        fabric=fabric,
+        program=s.name,
+        layer="loggops",
+        engine=tables.part.tables,
+        simulated_us=run.outcome.end_ps / 1e6,
+        wall_s=time.perf_counter() - began,
+        ranks=s.ranks,
+        operations=len(s),
+        messages=int((s.kind == Kind.SEND).sum()),
+        bytes=s.octets,
+        computed_us=float(s.compute_ps.sum()) / s.ranks / 1e6,
+        rank_ends_us=(run.rank_ends_ps() / 1e6).tolist(),
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.api.graph import Drawing
     from softib.api.simulation.against import Against
+    from softib.api.simulation.records import Remedy
     from softib.sim.agreement import Agreement
 
 __all__ = ["Simulation"]
@@ -76,7 +77,7 @@ class Simulation(Suggests):
 
     @property
     def what_if_text(self) -> str:
-        """What changed in ``what_if``."""
+        """Change of ``what_if``, as text."""
         return self._plain.what_if
 
     @property
@@ -106,12 +107,12 @@ class Simulation(Suggests):
 
     @property
     def good(self) -> bool:
-        """Did every message complete, on the other fabrics too?"""
+        """Return whether every message completed, on the other fabrics too."""
         return self._plain.good
 
     @property
     def interrupted(self) -> bool:
-        """Did Ctrl-C end the run? Then it is what there was at that time."""
+        """Return whether Ctrl-C ended the run. The result then ends at that time."""
         return self._plain.interrupted
 
     @property
@@ -127,7 +128,7 @@ class Simulation(Suggests):
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Why the layer's answer may be off."""
+        """Reasons for which the layer's answer may be wrong."""
         return self._plain.why_not
 
     @property
@@ -143,18 +144,21 @@ class Simulation(Suggests):
     @property
     def faults(self) -> list[dict[str, Any]]:
         """Each fault: when it happened, its cost, and when the manager had dealt with it."""
-        return [fault.to_json() for fault in self._plain.failures.get("faults", ())]
+        failures = self._plain.failures
+        return [] if failures is None else [fault.to_json() for fault in failures.faults]
 
     @property
     def management(self) -> dict[str, Any]:
         """The manager during the run: its port, MADs sent, lost and answered, traps, sweeps; empty
         without faults."""
-        return dict(self._plain.failures.get("management", {}))
+        failures = self._plain.failures
+        return {} if failures is None else failures.management.to_json()
 
     @property
     def unreachable(self) -> list[str]:
         """Ports with traffic that no link joined to the rest at the end."""
-        return list(self._plain.failures.get("unreachable", ()))
+        failures = self._plain.failures
+        return [] if failures is None else list(failures.unreachable)
 
     @property
     def messages(self) -> Table:
@@ -194,7 +198,7 @@ class Simulation(Suggests):
         """The ports with the largest loads, each with its cause and remedies."""
         from softib.api.simulation.figures import busy_ports
 
-        return busy_ports(self._plain)
+        return [port.to_json() for port in busy_ports(self._plain)]
 
     @property
     def other_engines(self) -> dict[str, float]:
@@ -206,7 +210,7 @@ class Simulation(Suggests):
         """As ``softib simulate --json`` prints it."""
         from softib.api.simulation.figures import figures_of
 
-        return figures_of(self._plain, self.remedies).to_json()
+        return figures_of(self._plain, self._remedies).to_json()
 
     def print(self) -> None:
         """As ``softib simulate`` prints it."""
@@ -223,12 +227,16 @@ class Simulation(Suggests):
         return self.jobs_alone
 
     @cached_property
-    def remedies(self) -> list[dict[str, Any]]:
-        """Changes of a what-if that the causes of the busiest ports suggest. Cheap ones are run
-        (``verified``), with the ratio of their time and p99 latency to this run's."""
+    def _remedies(self) -> list[Remedy]:
         from softib.api.simulation.remedies import remedies
 
         return [] if self._run is None or self.interrupted else remedies(self._plain)
+
+    @property
+    def remedies(self) -> list[dict[str, Any]]:
+        """Changes of a what-if that the causes of the busiest ports suggest. Cheap ones are run
+        (``verified``), with the ratio of their time and p99 latency to this run's."""
+        return [remedy.to_json() for remedy in self._remedies]
 
     def counters(self, place: str) -> dict[str, int]:
         """Return the increase of the counters of ``leaf-1[3]`` in the run, by PortCounters' fields:
@@ -248,7 +256,7 @@ class Simulation(Suggests):
         """The timeline of the traced message. Raises :class:`InputError` without one."""
         from softib.api.simulation.columns import trace_of
 
-        return trace_of(self._details, self._plain.settings.record.trace)
+        return trace_of(self._details, self._plain.settings.record.trace).to_json()
 
     @cached_property
     def over_time(self) -> dict[str, Any]:
@@ -256,7 +264,8 @@ class Simulation(Suggests):
         without samples."""
         from softib.api.simulation.figures import over_time
 
-        return {} if self._run is None else over_time(self._run)
+        loads = None if self._run is None else over_time(self._run)
+        return {} if loads is None else loads.to_json()
 
     def to_pcap(self, path: str | os.PathLike[str]) -> int:
         """Write the frames of the ports of ``record`` as a capture (pcapng, time 0 being 1970);

@@ -203,16 +203,22 @@ class Line:
 
     def __call__(self, stepped: UmadManager) -> None:
         """After a step."""
-        if self.reports and (lines := _about_tables(stepped)) and lines != self.reported.get(stepped.port):
-            self.reported[stepped.port] = lines
-            self.clear()
-            _show_tables(stepped)
+        if self.reports and not stepped.phase:
+            self.report(stepped)
         now = time.monotonic()
         if not self.live or now < self.next_s:
             return
         self.next_s = now + LINE_S
         show_line(self.text(self.managers, now))
         self.shown = True
+
+    def report(self, idle: UmadManager) -> None:
+        """Print the tables of a manager if a sweep changed them, or what is known of them."""
+        lines = _about_tables(idle)
+        if lines and lines != self.reported.get(idle.port):
+            self.reported[idle.port] = lines
+            self.clear()
+            _show_tables(idle)
 
     def text(self, manager: UmadManager | UmadManagers, now: float) -> str:
         """Return 79 columns at most."""

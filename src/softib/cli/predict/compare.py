@@ -81,7 +81,7 @@ def command(
         layer=layer,
         engine=engine,
         seed=seed,
-        record=softib.Record(progress=Progress()),
+        record=softib.Record(progress=Progress(layer)),
         prices=prices,
         **more,
     )

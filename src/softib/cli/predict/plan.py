@@ -35,6 +35,19 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--generation", metavar="G", help="Generation of the cables; default: that of the fastest link."),
         click.option(
+            "--shared",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Adapters of each host of SOURCE on each fabric beside it; default: those of the same host name.",
+        ),
+        click.option(
+            "--ancillary",
+            metavar="SOURCE",
+            multiple=True,
+            shell_complete=completing.sources,
+            help="Another fabric on the same floor, for example a storage fabric.",
+        ),
+        click.option(
             "--floor",
             metavar="FILE",
             required=True,

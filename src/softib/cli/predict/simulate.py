@@ -209,7 +209,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         ports=given["ports"],
         trace=given["trace"],
         counters=given["counters"],
-        progress=Progress(),
+        progress=Progress(given["layer"]),
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
         hosts=_costs(given["hosts"]),
         machine=given["machine"] or "",
@@ -294,11 +294,16 @@ def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
             print_notice(f"{what} written to {path}")
 
 
-class Progress:
-    """A line on a terminal: how much is done, and how long the rest takes at this pace."""
+MANY_FLOWS_S = 60
+"""Remaining seconds above which the fluid layer computes many rates per event."""
 
-    def __init__(self) -> None:
+
+class Progress:
+    """A line of :func:`show_line`: how much is done, and how long the rest takes at this pace."""
+
+    def __init__(self, layer: str) -> None:
         self.began = self.shown = time.monotonic()
+        self.fluid = layer == "fluid"
 
     def __call__(self, done: int, of: int, now_ps: int) -> None:
         now = time.monotonic()
@@ -306,7 +311,9 @@ class Progress:
             return
         self.shown = now
         left = (now - self.began) * (of - done) / max(done, 1)
-        rest = f", {left:.0f} s left" if done < of else ""
+        rest = f", {left:.0f} s left" if 100 * done > of else ""
+        if rest and self.fluid and left > MANY_FLOWS_S:
+            rest += "; many flows share links: --layer packet may be faster"
         show_line(f"{done / max(of, 1):.0%} of {of:,}, virtual time {now_ps / 1e6:,.1f} us{rest}" if done < of else "")
 
 
@@ -347,7 +354,7 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
 
 
 class Rows:
-    """A line on a terminal: finished runs, and the remaining time at this pace; rows of an earlier
+    """A line of :func:`show_line`: finished runs, and the remaining time at this pace; rows of an earlier
     call do not count."""
 
     def __init__(self) -> None:

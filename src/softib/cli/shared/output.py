@@ -145,21 +145,21 @@ class Steps:
             click.echo(f"softib: {what}: {took:.1f} s", err=True)
 
     @contextmanager
-    def _spinner(self, what: str) -> Iterator[None]:
+    def _spinner(self, label: str) -> Iterator[None]:
         if self.quiet or not sys.stderr.isatty():
             yield
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(f"{what} …") as status:
-            self._what, self._status = what, status
+        with Console(stderr=True).status(f"{label} …") as status:
+            self._what, self._status = label, status
             try:
                 yield
             finally:
                 self._status = None
 
     def _compiling(self, text: str) -> None:
-        """In the spinner, or as a line between steps."""
+        """Show the compiled kernels in the spinner, or as a line between steps."""
         if self._status is not None:
             self._status.update(f"{self._what} … {text}")
         else:
@@ -196,24 +196,27 @@ class Compiling:
             click.echo(f"softib: {text}", err=True)
 
 
+_next_s = time.monotonic() + SLOW_S
+
+
 def show_line(text: str) -> None:
-    """Rewrite the same line on a terminal; no output elsewhere."""
+    """Rewrite the same line on a terminal; elsewhere print a line every ten seconds, the first one ten
+    seconds after the program began."""
+    global _next_s
     if sys.stderr.isatty():
         click.echo(f"\r\033[Ksoftib: {shown(text)}", nl=False, err=True)
+    elif text and time.monotonic() >= _next_s:
+        _next_s = time.monotonic() + SLOW_S
+        click.echo(f"softib: {shown(text)}", err=True)
 
 
 _shown_s = 0.0
 
 
 def show_progress(text: str) -> None:
-    """The ``progress`` for :func:`softib.source.load`: one changing line on a terminal, a line every
-    ten seconds elsewhere."""
+    """The ``progress`` for :func:`softib.source.load`: :func:`show_line` of calls that come too often for
+    a terminal."""
     global _shown_s
-    now, live = time.monotonic(), sys.stderr.isatty()
-    if now < _shown_s:
-        return
-    first, _shown_s = _shown_s == 0.0, now + (SHOW_S if live else SLOW_S)
-    if live:
+    if time.monotonic() >= _shown_s:
+        _shown_s = time.monotonic() + SHOW_S
         show_line(text)
-    elif not first:
-        click.echo(f"softib: {shown(text)}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
@@ -12,8 +11,6 @@ from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Steps, print_json, print_lines, print_notice, print_problems, show_line
 from softib.foreign_text import shown
-
-SHOW_S = 10.0
 
 
 @click.command()
@@ -165,7 +162,7 @@ def command(source: str, cover: bool, as_json: bool, html: str | None, **options
         return _cover(source, as_json, html, steps, chosen | {k: v for k, v in options.items() if k == "adaptive"})
     rounds = options["rounds"]
     chosen["rounds"] = 4 if rounds is None else rounds or None
-    result = softib.accept(source, steps=steps, progress=_Progress(), **chosen)
+    result = softib.accept(source, steps=steps, progress=_batches, **chosen)
     if as_json:
         print_json(result.to_json())
     else:
@@ -208,21 +205,9 @@ def _cover(source: str, as_json: bool, html: str | None, steps: Steps, options: 
     return 0 if result.good else 1
 
 
-class _Progress:
-    """A line that changes on a terminal, one every ten seconds elsewhere."""
-
-    def __init__(self) -> None:
-        self.next_s = time.monotonic() + SHOW_S
-
-    def __call__(self, done: int, of: int, left_s: float) -> None:
-        text = f"{done} of {of} batches, about {_span(left_s)} left"
-        show_line(text)
-        if time.monotonic() >= self.next_s and done < of:
-            import sys
-
-            self.next_s = time.monotonic() + SHOW_S
-            if not sys.stderr.isatty():
-                print_notice(text)
+def _batches(done: int, of: int, left_s: float) -> None:
+    """Show the progress of the measurements."""
+    show_line(f"{done} of {of} batches, about {_span(left_s)} left")
 
 
 def _span(seconds: float) -> str:

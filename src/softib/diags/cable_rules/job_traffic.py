@@ -225,7 +225,8 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
 
 
 def _because(variables: Mapping[str, Sequence[str]]) -> str:
-    """Return the variables that explain it, and a process that has them."""
+    """Return the end of a sentence: the variables that explain the traffic, and a process that has
+    them."""
     if not variables:
         return ""
     first = next(iter(variables.values()))

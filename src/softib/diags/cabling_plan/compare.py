@@ -27,7 +27,12 @@ import numpy as np
 
 from softib.diags.cabling_plan.plan_on_fabric import STATUSES, PlanComparison, PlannedCable, PlanOnFabric
 from softib.diags.cabling_plan.planned_cables import right_cables, swapped_cables, wrong_cables
-from softib.diags.cabling_plan.unclear_rows import absent_nodes, conflicting_rows, unmatched_rows
+from softib.diags.cabling_plan.unclear_rows import (
+    absent_nodes,
+    conflicting_rows,
+    rows_of_another_fabric,
+    unmatched_rows,
+)
 from softib.diags.finding import Severity, code, few, finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import is_unnamed
@@ -173,6 +178,8 @@ def _judge(on: PlanOnFabric) -> None:
     wrong_cables(on, [row for row in wrong if row not in swapped])
     conflicting_rows(on, np.flatnonzero(against & rows.first).tolist(), right)
     unknown = np.flatnonzero(~whole & rows.first & ~against).tolist()
+    elsewhere = rows_of_another_fabric(on, unknown)
+    unknown = [row for row in unknown if row not in elsewhere]
     absent = absent_nodes(on, unknown)
     unmatched_rows(on, [row for row in unknown if row not in absent])
     unplanned_cables(on)
@@ -180,7 +187,7 @@ def _judge(on: PlanOnFabric) -> None:
 
 
 def _parts(on: PlanOnFabric) -> None:
-    """Report what of the plan is hidden or left out, and which cancelled cables are there."""
+    """Report hidden and omitted parts of the plan, and cancelled cables that exist."""
     view = on.view
     there = [(cable, row) for cable, row in on.left_out.items() if row["status"]]
     ends = [(int(view.port_a[cable]), int(view.port_b[cable])) for cable, _ in there]

@@ -207,7 +207,7 @@ class PlanOnFabric:
         self.findings: list[Finding] = []
 
     def names(self, row: int) -> tuple[str, str]:
-        """Both planned ports, as :meth:`name` has them."""
+        """Return the text of both planned ports."""
         a, b = (self.name(row, end) for end in (0, 1))
         return a, b
 
@@ -243,14 +243,14 @@ class PlanOnFabric:
         ends = self.names(row) if status in ("matched", "wrong-speed", "wrong-length") else self.found(row)
         self.table.append(
             PlannedCable(
-                status,
-                self.plan.files[int(self.plan.file[row])],
-                int(self.plan.line[row]),
-                self.names(row),
-                ends,
-                note,
-                reason,
-                tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
-                tuple(self._node(row, end) for end in (0, 1)),
+                status=status,
+                file=self.plan.files[int(self.plan.file[row])],
+                line=int(self.plan.line[row]),
+                planned=self.names(row),
+                found=ends,
+                note=note,
+                reason=reason,
+                also=tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
+                nodes=tuple(self._node(row, end) for end in (0, 1)),
             )
         )

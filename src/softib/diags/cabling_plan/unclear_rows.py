@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.finding import Each, Severity, code, each_or_one, few, finding
 from softib.fabric.formats.cabling.name_index import REASONS, UNKNOWN_DEVICE, UNNAMED_ADAPTER
 from softib.foreign_text import shown
 from softib.plural import counted
 
-__all__ = ["absent_nodes", "conflicting_rows", "unmatched_rows"]
+__all__ = ["absent_nodes", "conflicting_rows", "rows_of_another_fabric", "unmatched_rows"]
 
 
 PLAN_ABSENT = code(
@@ -22,6 +23,13 @@ PLAN_ABSENT = code(
     Severity.ERROR,
     "a planned node is not in the fabric, and the ports that the plan cables it to are free",
     "check whether it has power, and whether the scan reached it; if it has another name, correct the plan",
+)
+
+PLAN_OTHER = code(
+    "plan-other-fabric",
+    Severity.INFO,
+    "the plan covers another fabric too: cables between devices of which none is in this fabric or joined to it",
+    "check that fabric with the same plan; if the devices belong to this one, correct their names",
 )
 
 MANY_NODES = 32
@@ -62,6 +70,35 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
         PLAN_ABSENT, several, f"{len(several)} planned nodes are absent", count="nodes", most=MANY_NODES
     )
     return done
+
+
+def rows_of_another_fabric(on: PlanOnFabric, rows: list[int]) -> set[int]:
+    """Report those of ``rows`` (not found by name) that belong to another fabric in the plan; return them.
+
+    Each joined part of the plan that names no device of this fabric is one, if another part does and it has more than
+    one row (a single one is more likely misspelt).
+    """
+    names, at = np.unique(np.char.lower(on.plan.node), return_inverse=True)
+    ends = at.reshape(-1, 2)
+    part = components(len(names), ends[:, 0], ends[:, 1])[ends[:, 0]]
+    known = ((on.matched.reason != UNKNOWN_DEVICE) | (on.port >= 0)).any(axis=1)
+    here = np.isin(part, part[known])
+    if not here.any():
+        return set()
+    other = {row for row in rows if not here[row] and np.count_nonzero(part == part[row]) > 1}
+    for first in np.unique(part[sorted(other)]).tolist() if other else []:
+        of_part = [row for row in sorted(other) if part[row] == first]
+        devices = list(dict.fromkeys(str(on.plan.node[row, end]) for row in of_part for end in (0, 1)))
+        for row in of_part:
+            on.add("unmatched", row, "of another fabric", UNKNOWN_DEVICE)
+        text = (
+            f"{counted(len(of_part), 'cable')} of the plan {'join' if len(of_part) > 1 else 'joins'} "
+            f"{counted(len(devices), 'device')} of another fabric: {few(map(shown, devices))}"
+        )
+        on.findings.append(
+            finding(PLAN_OTHER, [], text, {"cables": len(of_part), "devices": len(devices), "names": devices})
+        )
+    return other
 
 
 def _unknown(on: PlanOnFabric, row: int) -> Iterable[str]:

@@ -96,15 +96,15 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
     across = min(cut.gbps, cut.full)
     families = _families(graph, rank[graph.node], shape)
     return Bisection(
-        round(across, 3) if speeds_known else None,
-        round(cut.full, 3) if speeds_known else None,
-        round(100 * min(1.0, cut.share), 2),
-        how,
-        exact,
-        graph.host_port,
-        cut.side,
-        _narrowest_part(graph, view, families, speeds_known),
-        tuple(_by_node(graph, part, len(view.names)) for _, part in families),
+        gbps=round(across, 3) if speeds_known else None,
+        full_gbps=round(cut.full, 3) if speeds_known else None,
+        percent=round(100 * min(1.0, cut.share), 2),
+        how=how,
+        exact=exact,
+        host_port=graph.host_port,
+        side=cut.side,
+        part=_narrowest_part(graph, view, families, speeds_known),
+        partitions=tuple(_by_node(graph, part, len(view.names)) for _, part in families),
     )
 
 

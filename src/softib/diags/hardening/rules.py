@@ -94,7 +94,7 @@ ENFORCEMENT_OFF = code(
     "enforcement-off",
     Severity.ERROR,
     "switches do not check P_Keys of packets from hosts: a host that changes its own table can join any partition",
-    "set part_enforce both (or in), and no_partition_enforcement FALSE",
+    "set part_enforce both (or in), and no_partition_enforcement FALSE; softib's manager needs a partitions.conf too",
 )
 ENFORCEMENT_WIDER = code(
     "enforcement-wider",
@@ -225,8 +225,6 @@ def _index0(e: Evidence) -> Iterator[Finding]:
 
 def _enforcement(e: Evidence) -> Iterator[Finding]:
     able = [p for p in e.hosts if p.enforces is not None]
-    if all(p.memberships <= {DEFAULT_BASE | FULL} for p in e.hosts):
-        return  # all ports are in one partition: no check is needed
     yield from _of_ports(
         ENFORCEMENT_OFF, [p for p in able if not p.enforces], len(able), "of hosts are not checked by their switch"
     )

@@ -171,7 +171,8 @@ def _holds(expected: np.ndarray, peer: np.ndarray, slopes: int) -> bool:
 
 
 def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
-    """Return (whether the rule may accuse a cable, whether it holds for nearly all of however few ports)."""
+    """Return (whether the rule may report cables as wrong, whether it holds for nearly all ports,
+    even if these are few)."""
     hit = (expected == peer)[peer >= 0]
     misses = int((~hit).sum())
     plain = misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit)

@@ -278,8 +278,8 @@ def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
 
 
 def _known_repairs(c: Context) -> Repairs:
-    """Return the cables that the pattern has accused or missed, as pairs of nodes to take from the
-    table and to add to it."""
+    """Return the cables that the pattern reports as wrong or missing, as pairs of nodes to remove
+    from the table and to add to it."""
     node = c.view.fabric.port_node
     removed: list[tuple[int, int]] = []
     belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]

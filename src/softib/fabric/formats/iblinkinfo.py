@@ -52,7 +52,7 @@ _STATES = {
 
 @dataclass
 class _Row:
-    """One line: the node's row, and the peer's identifiers."""
+    """A line of the text: the node's row, and the peer's identifiers."""
 
     node: int
     line: int
@@ -60,7 +60,7 @@ class _Row:
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read the text. Raises :class:`UnreadableFile` if no line of it can be read."""
+    """Read the text. Raises :class:`UnreadableFile` if no line of the file can be read."""
     problems = Problems(str(path))
     work, junk = _Reader(problems), Junk(problems, "a line of iblinkinfo")
     for number, line in enumerate(read_lines(path, problems), 1):

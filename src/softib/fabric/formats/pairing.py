@@ -205,15 +205,15 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
             SELF_LOOP,
         )
     return Cables(
-        first // _STEP,
-        first % _STEP,
-        np.where(answered, second // _STEP, -1),
-        np.where(answered, second % _STEP, 0),
-        listed,
-        dangling,
-        nports,
-        usable,
-        np.where(reachable, peer_node, -1),
+        node_a=first // _STEP,
+        portnum_a=first % _STEP,
+        node_b=np.where(answered, second // _STEP, -1),
+        portnum_b=np.where(answered, second % _STEP, 0),
+        listed=listed,
+        dangling=dangling,
+        nports=nports,
+        usable=usable,
+        peer_node=np.where(reachable, peer_node, -1),
     )
 
 
@@ -279,8 +279,8 @@ def _port_counts(
 
 
 def _by_the_other_end(a: np.ndarray, b: np.ndarray, usable: np.ndarray, peer_node: np.ndarray) -> None:
-    """Where a record names a port that its peer does not have, and exactly one record of that peer names this
-    record's port, take that port (into ``b``): one bad number does not make two half cables."""
+    """Take the port that the other end states (into ``b``), where a record names a port that its
+    peer does not have, and exactly one record of that peer names this record's port."""
     bad = np.flatnonzero(usable & (b < 0) & (peer_node >= 0))
     if len(bad):
         rows = np.flatnonzero(usable & np.isin(b, a[bad]))

@@ -77,7 +77,12 @@ class Blueprint:
         columns of whole numbers."""
         inside = int(bool(self.values.get("aggregation_nodes")))
         index = self.builder.nodes(
-            len(names), NodeType.SWITCH, ports + inside, desc=names, speed=self.values["generation"], sys_guid=None
+            len(names),
+            NodeType.SWITCH,
+            ports + inside,
+            desc=self._prefixed(names),
+            speed=self.values["generation"],
+            sys_guid=None,
         )
         self._remember(index, level, labels)
         if inside:
@@ -92,9 +97,15 @@ class Blueprint:
         if system is not None:
             rows = np.asarray(system).astype(np.uint64) + np.uint64(self.builder.n_nodes)
             sys_guid = np.uint64(GUID_BASE) + (rows << np.uint64(8))
-        index = self.builder.nodes(len(names), NodeType.CA, 1, desc=names, speed=speed, sys_guid=sys_guid)
+        index = self.builder.nodes(
+            len(names), NodeType.CA, 1, desc=self._prefixed(names), speed=speed, sys_guid=sys_guid
+        )
         self._remember(index, 0, labels)
         return index
+
+    def _prefixed(self, names: Sequence[str]) -> Sequence[str]:
+        prefix = self.values["prefix"]
+        return [prefix + name for name in names] if prefix else names
 
     def end_hosts(self, count: int, adapters: int, **labels: Any) -> np.ndarray:
         """Add hosts of ``count`` adapters in all, ``adapters`` of each (:func:`host_names`)."""

@@ -115,6 +115,7 @@ _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
 FORMS = tuple(_CHECKS)
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
+    Parameter("prefix", "text", "in front of the names of all switches and hosts, for example storage-", ""),
     Parameter("generation", "text", "link speed of all devices, for example EDR, HDR, NDR", "NDR"),
     Parameter("host_generation", "text", "link speed of the hosts' adapters; by default as generation"),
     Parameter(

@@ -152,6 +152,7 @@ class EthernetSwitch(Part):
         "buffer_mib": "MiB of packet memory that radix ports of this speed share",
         "radix": "ports of this speed",
         "cut_through": "does it send before it has the whole frame?",
+        "power_w": "W of a system without load",
     }
 
     gbps: float
@@ -159,6 +160,7 @@ class EthernetSwitch(Part):
     buffer_mib: float
     radix: int
     cut_through: bool
+    power_w: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One round of a cover run on hosts: all flows send at once, and the counters of the fabric are read
+"""A round of a cover run on hosts: all flows send at once, and the counters of the fabric are read
 meanwhile."""
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from softib.live.acceptance.perftest import Run
 
 __all__ = ["cover_round"]
 
-DEPTH = 16
-"""Messages that each sender has posted."""
+DEPTH, MOST_DEPTH = 16, 512
+"""Messages that each sender has posted; on a running fabric at most."""
+QUEUE_S = 0.25
+"""Time for which a sender of a running fabric has posted messages: longer than it waits for a processor, and short in
+a round, since flows that share links by adaptive routing take turns in these times."""
 STARTS_S = 90.0
 """Seconds from the start of the programs until counters are watched, whether all send or not."""
 LOOK_S = 0.5
@@ -26,6 +29,7 @@ T = TypeVar("T")
 def cover_round(
     launcher: Launcher,
     pairs: Pairs,
+    *,
     program: str,
     size: int,
     seconds: float,
@@ -33,18 +37,19 @@ def cover_round(
     extra: Sequence[str],
     read: Callable[[], T],
     all_send: Callable[[T, T], bool],
+    gbps: float,
 ) -> tuple[list[T], list[str]]:
     """Return (readings over ``seconds``, about one a second, two at least; the error of each pair, "" without one).
 
     Each pair sends messages of ``size`` bytes one way until the last reading is there. The first one
     is taken when ``all_send`` accepts the two readings before it, since a started program does not
-    report when it sends. ``extra``: further arguments of perftest.
+    report when it sends. ``extra``: further arguments of perftest. ``gbps``: expected rate of a sender.
     """
     limit_s = seconds + STARTS_S + 2 * REACHED_S
     started: list[PairPrograms] = []
     try:
         for pair in pairs:
-            run = _run(launcher, program, size, next(tcp), limit_s, extra)
+            run = _run(launcher, program, size, next(tcp), limit_s, extra, gbps)
             started.append(PairPrograms(launcher, pair, run, limit_s + REACHED_S))
         readings = [_first_reading(started, read, all_send)]
         began = time.monotonic()
@@ -81,10 +86,17 @@ def _first_reading(started: Sequence[PairPrograms], read: Callable[[], T], all_s
         before = now
 
 
-def _run(launcher: Launcher, program: str, size: int, port: int, limit_s: float, extra: Sequence[str]) -> Run:
+def _run(
+    launcher: Launcher, program: str, size: int, port: int, limit_s: float, extra: Sequence[str], gbps: float
+) -> Run:
     """Return a program that sends until it is ended: on a running fabric one that sleeps between
-    completions, as all programs share this machine's processors."""
-    depth = ("-t", str(DEPTH))
-    if launcher.name == "local":
-        return Run("send", False, False, size, ENDLESS, port, (*depth, "-r", str(16 * DEPTH), "-e", "-N", *extra))
-    return Run(program, False, False, size, 0, port, (*depth, "-D", f"{limit_s:.0f}", *extra))
+    completions, as all programs share this machine's processors.
+
+    perftest asks for one completion every ``-Q`` messages. Its default is the whole queue, which is then
+    empty each time that the next messages are posted.
+    """
+    if launcher.name != "local":
+        return Run(program, False, False, size, 0, port, ("-t", str(DEPTH), "-Q", "1", "-D", f"{limit_s:.0f}", *extra))
+    depth = min(MOST_DEPTH, max(DEPTH, int(QUEUE_S * gbps * 1e9 / 8 / size)))
+    queues = ("-t", str(depth), "-Q", str(depth // DEPTH), "-r", str(2 * depth), "-e", "-N")
+    return Run("send", False, False, size, ENDLESS, port, (*queues, *extra))

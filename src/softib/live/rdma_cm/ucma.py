@@ -35,7 +35,7 @@ class Owner(Protocol):
     endpoints: dict[int, Endpoint]
 
     def child_number(self) -> int:
-        """For the id of a request that arrived."""
+        """Return a number for the id of a request that arrived."""
 
 
 class Ucma:
@@ -80,7 +80,7 @@ class Ucma:
         }
 
     def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
-        """Do ``op``; returns an errno (0 = done) and the id that it concerned."""
+        """Execute ``op``; return an errno (0 = done) and the id that it concerned."""
         e = owner.endpoints.get(q.number)
         if op in ("DESTROY", "LEAVE"):
             if e is not None:
@@ -312,18 +312,18 @@ class Ucma:
 
     def _param(self, q: Any) -> Param:
         return Param(
-            q.qpn,
-            q.qkey,
-            q.psn,
-            q.srq,
-            q.responder_resources,
-            q.initiator_depth,
-            q.flow_control,
-            q.retry_count,
-            q.rnr_retry_count,
-            q.private_data[: q.private_length],
-            q.ece_vendor,
-            q.ece_options,
+            qpn=q.qpn,
+            qkey=q.qkey,
+            psn=q.psn,
+            srq=q.srq,
+            responder_resources=q.responder_resources,
+            initiator_depth=q.initiator_depth,
+            flow_control=q.flow_control,
+            retry_count=q.retry_count,
+            rnr_retry_count=q.rnr_retry_count,
+            private_data=q.private_data[: q.private_length],
+            ece_vendor=q.ece_vendor,
+            ece_options=q.ece_options,
         )
 
     def _connect(self, e: Endpoint, q: Any) -> int:

@@ -122,9 +122,10 @@ class UmadManager:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self.reload())
         try:
             while not self.stopping:
-                self.step()
+                wait_s = self.advance()
                 if until(self):
                     return
+                self._wait(wait_s)
         finally:
             self.close()
             for s, handler in before.items():
@@ -136,7 +137,10 @@ class UmadManager:
 
     def step(self) -> None:
         """Step the manager, send its MADs, and receive; wait if it has no work."""
-        wait_s = self.advance()
+        self._wait(self.advance())
+
+    def _wait(self, wait_s: float | None) -> None:
+        """Wait for MADs as long as :meth:`advance` permits, and take them."""
         if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
             self.take()
 
@@ -231,7 +235,8 @@ class UmadManager:
             self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
-        """Its own link came back, or the manager has had none: sweep (no trap reports it, see ``InternalManager``)."""
+        """Sweep if the manager's link came back, or it has had none (no trap reports it, see
+        ``InternalManager``)."""
         now = time.monotonic()
         if self.device is None or now < self._look_at:
             return
@@ -313,6 +318,6 @@ def _on_wire(config: SmConfig) -> SmConfig:
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """How long the driver waits for an answer: a little less than the manager, whose retry has the same
-    TransactionID."""
+    """Return how long the driver waits for an answer: a little less than the manager, whose retry
+    has the same TransactionID."""
     return max(1, config.timeout_ps * 9 // 10**10)

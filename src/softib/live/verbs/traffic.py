@@ -50,15 +50,15 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
     end = size + n * each
     body = octets[size:end].reshape(n, each)
     return Cells(
-        octets[:size].view(np.uint32),
-        body.view(np.uint32),
-        body.view(np.uint64),
-        np.zeros((n, 7), np.uint64),
-        np.zeros(chunks, np.uint8),
-        octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8),
-        np.zeros(ports, np.uint64),
-        np.zeros((ports, 2), np.uint64),
-        np.zeros(PROCESSES, np.uint8),
+        head=octets[:size].view(np.uint32),
+        cells=body.view(np.uint32),
+        counts=body.view(np.uint64),
+        seen=np.zeros((n, 7), np.uint64),
+        watch=np.zeros(chunks, np.uint8),
+        link_clocks=octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8),
+        waited=np.zeros(ports, np.uint64),
+        moved=np.zeros((ports, 2), np.uint64),
+        is_ip=np.zeros(PROCESSES, np.uint8),
     )
 
 

@@ -96,7 +96,7 @@ void group_answer(struct interface *i, struct group *g, const uint8_t *record, u
     g->to.sl = record[44] >> 4;
     if (g != i->broadcast && !i->running)
         return;
-    if (g == i->broadcast && !i->running && interface_start(i) < 0) {
+    if (g == i->broadcast && (i->running ? interface_renew(i) : interface_start(i)) < 0) {
         failed(g);
         return;
     }
@@ -154,14 +154,13 @@ void group_leave(struct interface *i, const uint8_t *mgid)
     free(g);
 }
 
-/* Called when the subnet manager requests it (client reregistration), or a new manager took over. */
+/* Called when the subnet manager requests it (client reregistration), or a new manager took over. The other groups
+ * follow the broadcast group, whose attributes may have changed: they are created like it. */
 void groups_rejoin(struct interface *i)
 {
-    for (struct group *g = i->groups; g; g = g->next) {
-        g->state = GROUP_JOINING;
-        g->retry_ms = now_ms() + JOIN_MS;
-        sa_join(i, g);
-    }
+    for (struct group *g = i->groups; g; g = g->next)
+        g->state = GROUP_IDLE;
+    group_of(i, i->broadcast->to.gid, 1);
 }
 
 /* The broadcast group is joined: join the other groups that the kernel is a member of. */

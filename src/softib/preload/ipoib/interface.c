@@ -158,17 +158,22 @@ static void join_all_nodes(struct interface *i)
     group_of(i, mgid, 1);
 }
 
-/* After the broadcast group is joined: set up queue pair, hardware address and MTU of the TAP. */
-int interface_start(struct interface *i)
+static int set_mtu(struct interface *i)
 {
     uint32_t group = 128u << i->broadcast->mtu;
 
+    i->mtu = (group < i->group_mtu ? group : i->group_mtu) - ENCAPSULATION;
+    return i->connected ? tap_set_mtu(i, CONNECTED_MTU) : tap_set_mtu(i, i->mtu);
+}
+
+/* After the broadcast group is joined: set up queue pair, hardware address and MTU of the TAP. */
+int interface_start(struct interface *i)
+{
     if (queue_pair(i) < 0)
         return fails(i, "queue pair");
-    i->mtu = (group < i->group_mtu ? group : i->group_mtu) - ENCAPSULATION;
     put32(i->hardware, i->qp->qp_num | (i->connected ? (uint32_t)HAS_RC << 24 : 0));
     memcpy(i->hardware + 4, i->gid, 16);
-    if (tap_set_mtu(i, i->connected ? CONNECTED_MTU : i->mtu) < 0)
+    if (set_mtu(i) < 0)
         return fails(i, "MTU");
     if (i->connected && connected_start(i) < 0)
         return fails(i, "connected mode");
@@ -178,6 +183,15 @@ int interface_start(struct interface *i)
     neighbours_forget_paths(i);
     groups_start(i);
     join_all_nodes(i);
+    return 0;
+}
+
+/* The broadcast group is joined again, and may have another MTU, rate and SL. */
+int interface_renew(struct interface *i)
+{
+    if (set_mtu(i) < 0)
+        return fails(i, "MTU");
+    groups_start(i);
     return 0;
 }
 

@@ -110,7 +110,7 @@ enum partition { PARTITION_NONE, PARTITION_SAME, PARTITION_MOVED };
 struct interface {
     char name[16], device[32];
     const struct interface *parent;  /* NULL: this is one */
-    int tap, umad;
+    int tap, umad, index;            /* index: of the TAP device */
     unsigned number, portnum, pkey_index, pkeys; /* pkeys: size of the port's table */
     uint32_t row;                    /* of the port, in the networks of the fabric */
     uint16_t pkey, lid, sm_lid;
@@ -155,6 +155,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* interface.c: the queue pair */
 int interface_open(struct interface *i);
 int interface_start(struct interface *i);
+int interface_renew(struct interface *i);
 int interface_events(struct interface *i);
 
 /* partitions.c */
@@ -244,6 +245,10 @@ size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_
 int is_nd(const uint8_t *packet, size_t length);
 size_t nd_to_fabric(struct interface *i, const uint8_t *packet, size_t length, uint8_t *out);
 size_t nd_to_tap(struct interface *i, const uint8_t *packet, size_t length, uint8_t *out);
+
+/* kernel_neighbour.c */
+void kernel_neighbours_open(int fd);
+void kernel_neighbour_mark(const struct interface *i, int family, const uint8_t *address, const uint8_t *mac);
 
 /* checksum.c */
 uint32_t sum16(const uint8_t *p, size_t length, uint32_t sum);

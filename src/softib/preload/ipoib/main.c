@@ -1,5 +1,5 @@
 /*
- * softib-ipoib LISTEN NETNS USERNS SOCKET4 SOCKET6 TAP,… CONNECTED DEVICE,PORT,ROW …: descriptors created by
+ * softib-ipoib LISTEN NETNS USERNS SOCKET4 SOCKET6 NETLINK TAP,… CONNECTED DEVICE,PORT,ROW …: descriptors created by
  * softib.ulp.ipoib, the mode (1: connected), and one argument per port. It exits when no program uses the node's network
  * any more, or when the fabric is down.
  */
@@ -20,7 +20,7 @@
 #define READY_MS 15000 /* an interface without an answer of the subnet administrator by then has no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
-#define FIRST 8        /* argument */
+#define FIRST 9        /* argument */
 
 static struct interface interfaces[IPOIB_INTERFACES];
 static unsigned count;
@@ -256,8 +256,9 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     clients_listen(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
-    taps_given(argv[6], atoi(argv[4]), atoi(argv[5]));
-    connected_mode = atoi(argv[7]);
+    kernel_neighbours_open(atoi(argv[6]));
+    taps_given(argv[7], atoi(argv[4]), atoi(argv[5]));
+    connected_mode = atoi(argv[8]);
     if (connected_mode && cm_open_device() < 0) {
         say("connected mode needs rdma_cm: %s", strerror(errno));
         return 1;

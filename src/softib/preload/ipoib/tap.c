@@ -90,12 +90,11 @@ static int set_ip4(const struct interface *i)
 /* The link-local address, from the port's GUID (RFC 4391, 8). A kernel without IPv6 has none. */
 static void set_ip6(const struct interface *i)
 {
-    struct ifreq request = named(i);
     struct { struct in6_addr address; uint32_t prefix; int index; } r = { .prefix = 64 };
 
-    if (socket6 < 0 || ioctl(socket4, SIOCGIFINDEX, &request) < 0)
+    if (socket6 < 0)
         return;
-    r.index = request.ifr_ifindex;
+    r.index = i->index;
     put16(r.address.s6_addr, 0xfe80);
     memcpy(r.address.s6_addr + 8, i->gid + 8, 8);
     r.address.s6_addr[8] |= LOCAL;
@@ -124,6 +123,9 @@ static int configure(struct interface *i)
     if (ioctl(i->tap, TUNSETOFFLOAD, OFFLOADS) < 0 || ioctl(socket4, SIOCSIFHWADDR, &request) < 0 || set_ip4(i) < 0)
         return -1;
     request = named(i);
+    if (ioctl(socket4, SIOCGIFINDEX, &request) < 0)
+        return -1;
+    i->index = request.ifr_ifindex;
     if (ioctl(socket4, SIOCGIFFLAGS, &request) < 0)
         return -1;
     request.ifr_flags |= IFF_UP;

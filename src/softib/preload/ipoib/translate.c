@@ -7,13 +7,17 @@
 #include "ipoib.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #define ARP_ETHERNET 28
 #define ARP_INFINIBAND 56
 #define HARDWARE_ETHERNET 1
 #define HARDWARE_INFINIBAND 32
+#define ARP_REPLY 2
 #define IP6_HEADER 40
 #define ICMP6 58
+#define ADVERTISEMENT 136    /* of a neighbour */
+#define SOLICITED 0x40
 #define OPTION_SOURCE 1
 #define OPTION_TARGET 2
 #define OPTION_ETHERNET 8    /* bytes of the option on Ethernet, and on InfiniBand */
@@ -45,6 +49,8 @@ size_t arp_to_fabric(struct interface *i, const uint8_t *arp, size_t length, uin
     memcpy(out + 28, arp + 14, 4);
     memcpy(out + 32, hardware_of(i, arp + 18), HARDWARE_ADDRESS);
     memcpy(out + 52, arp + 24, 4);
+    if (get16(arp + 6) == ARP_REPLY)
+        kernel_neighbour_mark(i, AF_INET, arp + 24, NULL); /* the request made the entry */
     return ARP_INFINIBAND;
 }
 
@@ -75,6 +81,8 @@ size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_
     memcpy(out + 14, arp + 28, 4);
     mac_of(i, arp + 32, out + 18);
     memcpy(out + 24, arp + 52, 4);
+    if (get16(arp + 6) == ARP_REPLY)
+        kernel_neighbour_mark(i, AF_INET, out + 14, out + 8);
     return ARP_ETHERNET;
 }
 
@@ -87,7 +95,7 @@ static size_t nd_head(const uint8_t *packet, size_t length)
     case 133: return 8;  /* router solicitation */
     case 134: return 16; /* router advertisement */
     case 135:            /* neighbour solicitation and advertisement */
-    case 136: return 24;
+    case ADVERTISEMENT: return 24;
     case 137: return 40; /* redirect */
     default: return 0;
     }
@@ -98,6 +106,11 @@ int is_nd(const uint8_t *packet, size_t length)
     size_t head = nd_head(packet, length);
 
     return head && IP6_HEADER + head <= length && (size_t)IP6_HEADER + get16(packet + 4) <= length;
+}
+
+static int is_answer(const uint8_t *packet)
+{
+    return packet[IP6_HEADER] == ADVERTISEMENT && packet[IP6_HEADER + 4] & SOLICITED;
 }
 
 /* Update payload length and checksum of a packet whose length is now `length`. */
@@ -138,6 +151,8 @@ size_t nd_to_fabric(struct interface *i, const uint8_t *packet, size_t length, u
         }
         at += size;
     }
+    if (is_answer(packet))
+        kernel_neighbour_mark(i, AF_INET6, packet + 24, NULL);
     return nd_end(out, to);
 }
 
@@ -155,6 +170,8 @@ size_t nd_to_tap(struct interface *i, const uint8_t *packet, size_t length, uint
             out[to] = packet[at];
             out[to + 1] = OPTION_ETHERNET / 8;
             mac_of(i, packet + at + 4, out + to + 2);
+            if (is_answer(packet))
+                kernel_neighbour_mark(i, AF_INET6, packet + IP6_HEADER + 8, out + to + 2);
             to += OPTION_ETHERNET;
         } else {
             memcpy(out + to, packet + at, size);

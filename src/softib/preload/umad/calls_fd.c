@@ -1,5 +1,6 @@
 /* Interposed calls on descriptors: only those whose meaning differs between a socket and a umad device. */
 #include "internal.h"
+#include "netlink.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@ PUBLIC int close(int fd)
 {
     if (file_of(fd))
         file_close(fd);
+    netlink_closed(fd);
     return real()->close(fd);
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -61,7 +62,11 @@
     X(int, dup2, (int, int)) \
     X(int, dup3, (int, int, int)) \
     X(int, fcntl, (int, int, ...)) \
-    X(int, fcntl64, (int, int, ...))
+    X(int, fcntl64, (int, int, ...)) \
+    X(int, socket, (int, int, int)) \
+    X(ssize_t, send, (int, const void *, size_t, int)) \
+    X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t)) \
+    X(ssize_t, sendmsg, (int, const struct msghdr *, int))
 
 struct real {
 #define X(type, name, arguments) type(*name) arguments;
@@ -86,7 +91,7 @@ const char *mapped(const char *path, char room[PATH_ROOM]);
 char *unmapped(char *path);
 /* Like mapped(); the file is updated before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
-/* Return whether it is a sysfs file of the fabric. None of these is ever written, */
+/* Return whether the path is a sysfs file of the fabric. None of these is ever written, */
 bool is_attribute(const char *path);
 /* except node_desc. */
 bool is_description(const char *path);

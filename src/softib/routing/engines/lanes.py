@@ -307,7 +307,17 @@ def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
     to_cas = ~graph.end_is_switch[ends]
     here = np.where(path_sl == vl, 0, NO_PATH).astype(np.uint8)
     lost = np.zeros((2, graph.n_switches + 2), np.int64)
-    _, needs, _ = needs_of(graph, port_map(graph), lft, lids[to_cas], ends[to_cas], here, None, 1, lost)
+    _, needs, _ = needs_of(
+        graph=graph,
+        at=port_map(graph),
+        lft=lft,
+        lids=lids[to_cas],
+        ends=ends[to_cas],
+        path_sl=here,
+        sl2vl=None,
+        data_vls=1,
+        dropped=lost,
+    )
     state = vl_state(graph)
     if put_all(layers.channels, state, needs) < len(needs):
         raise ValueError(f"the paths on VL {vl} have a cycle")

@@ -73,7 +73,18 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     fwd, bwd, keys = (np.empty(n, np.int32) for _ in range(3))
     blocks = (int(degree.max(initial=1)) + 63) >> 6
     ahead, behind, seen = (np.zeros((rows, blocks), np.uint64) for rows in (n, n, graph.n_switches))
-    return VlState(present, place, node_at, fwd, bwd, keys, ahead, behind, seen, np.zeros(n // 64 + 1, np.uint64))
+    return VlState(
+        present=present,
+        place=place,
+        node_at=node_at,
+        fwd=fwd,
+        bwd=bwd,
+        keys=keys,
+        ahead=ahead,
+        behind=behind,
+        seen=seen,
+        bits=np.zeros(n // 64 + 1, np.uint64),
+    )
 
 
 def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
@@ -186,7 +197,15 @@ def waiting_channels(
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
-        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, Senders(switches)
+        graph,
+        port_map(graph),
+        lft,
+        *destinations(graph),
+        path_sl=path_sl,
+        sl2vl=sl2vl,
+        data_vls=data_vls,
+        dropped=dropped,
+        senders=Senders(switches),
     )
     return lists_of(graph, needs, vls)
 
@@ -197,6 +216,7 @@ def needs_of(
     lft: np.ndarray,
     lids: np.ndarray,
     ends: np.ndarray,
+    *,
     path_sl: np.ndarray | None,
     sl2vl: np.ndarray | None,
     data_vls: int,

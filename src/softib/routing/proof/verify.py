@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass
 class Proof:
-    """What :func:`verify` found.
+    """Result of :func:`verify`.
 
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only of the
     CA→CA ones. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
@@ -107,7 +107,8 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """No channels wait for each other in a cycle, apart from :attr:`answer_loop` and :attr:`switch_loop`."""
+        """Return whether no channels wait for each other in a cycle, apart from :attr:`answer_loop`
+        and :attr:`switch_loop`."""
         return self.credit_loop is None
 
     @property
@@ -143,7 +144,18 @@ def verify(
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
 
     def needs(of: np.ndarray, switches: bool, answers: bool) -> tuple[np.ndarray, np.ndarray, int]:
-        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, Senders(switches, answers))
+        return needs_of(
+            graph=graph,
+            at=at,
+            lft=lft,
+            lids=lids[of],
+            ends=ends[of],
+            path_sl=path_sl,
+            sl2vl=sl2vl,
+            data_vls=data_vls,
+            dropped=lost,
+            senders=Senders(switches, answers),
+        )
 
     everywhere, to_cas, lost = np.ones(len(lids), np.bool_), ~graph.end_is_switch[ends], dropped
     used, waits, vls = needs(everywhere, True, True)
@@ -165,18 +177,18 @@ def verify(
     hist[:2] -= dropped
     lost = dropped.sum(axis=1)
     return Proof(
-        _pairs(counts[0], int(lost[0])),
-        _pairs(counts[1], int(lost[1])),
-        _pairs(counts[2], 0),
-        _pairs(counts[3], 0),
-        _histogram(hist[0] + hist[1]),
-        _histogram(hist[0]),
-        loop,
-        int(used.sum()),
-        len(targets),
-        int(used.reshape(-1, vls).any(axis=0).sum()),
-        failures,
-        switch_loop,
+        ca_ca=_pairs(counts[0], int(lost[0])),
+        ca_switch=_pairs(counts[1], int(lost[1])),
+        switch_switch=_pairs(counts[2], 0),
+        switch_ca=_pairs(counts[3], 0),
+        hops=_histogram(hist[0] + hist[1]),
+        hops_ca=_histogram(hist[0]),
+        credit_loop=loop,
+        channels=int(used.sum()),
+        dependencies=len(targets),
+        vls=int(used.reshape(-1, vls).any(axis=0).sum()),
+        failures=failures,
+        switch_loop=switch_loop,
         answer_loop=answer_loop,
         among_switches=among_switches,
         cut_off=cut_off,
@@ -184,8 +196,8 @@ def verify(
 
 
 def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
-    """Do paths have several SLs? Engines that break cycles by SLs only have to consider packets between CAs; if all
-    SLs are equal, packets to switches count like any other."""
+    """Return whether paths have several SLs. Engines that break cycles by SLs only have to consider
+    packets between CAs; if all SLs are equal, packets to switches count like any other."""
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 

@@ -138,7 +138,7 @@ def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     smp = log.what[rows] == constants.SMP
     qp = np.where(smp, SMI_QP, GSI_QP)
     mads, slid, dlid = log.mads[log.mad[rows]], log.entered[rows], log.dlid[rows]
-    return mad_packets(mads, slid, dlid, log.sl[rows], DEFAULT_PKEY, qp, qp, vl=log.vl[rows])
+    return mad_packets(mads, slid, dlid, sl=log.sl[rows], pkey=DEFAULT_PKEY, sqp=qp, dqp=qp, vl=log.vl[rows])
 
 
 def _data_frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -169,38 +169,31 @@ def queue_congestion(
     ends = db.end_ports()
     node_type = db.node_type[db.port_node[ends]]
     switches, cas = ends[node_type == NodeType.SWITCH], ends[node_type == NodeType.CA]
-    _queue(db, queue, config, store, fresh, cc.SwitchCongestionSetting.attr, switches, 0, config.switch)
-    _queue(db, queue, config, store, fresh, cc.CACongestionSetting.attr, cas, 0, config.ca)
-    for block, image in enumerate(config.table):
-        _queue(db, queue, config, store, fresh, cc.CongestionControlTable.attr, cas, block, image)
+    settings: list[tuple[int | None, np.ndarray, int, bytes]] = [
+        (cc.SwitchCongestionSetting.attr, switches, 0, config.switch),
+        (cc.CACongestionSetting.attr, cas, 0, config.ca),
+        *((cc.CongestionControlTable.attr, cas, block, image) for block, image in enumerate(config.table)),
+    ]
+    for attr, ports, block, image in settings:
+        assert attr is not None
+        data = np.zeros((len(ports), GMP_DATA), np.uint8)
+        data[:, : len(image)] = np.frombuffer(image, np.uint8)
+        modifier = np.full(len(ports), block, np.int64)
+        keep = store.changed(db, attr, ports, modifier, data, fresh)
+        queue.put(_requests(db, config, attr, ports[keep], modifier[keep], data[keep]))
 
 
-def _queue(
-    db: Database,
-    queue: RequestQueue,
-    config: CongestionConfig,
-    store: TableStore,
-    fresh: np.ndarray,
-    attr: int | None,
-    ports: np.ndarray,
-    block: int,
-    image: bytes,
-) -> None:
-    assert attr is not None
-    data = np.zeros((len(ports), GMP_DATA), np.uint8)
-    data[:, : len(image)] = np.frombuffer(image, np.uint8)
-    modifier = np.full(len(ports), block, np.int64)
-    keep = store.changed(db, attr, ports, modifier, data, fresh)
-    queue.put(
-        GmpRequests(
-            MgmtClass.CONG_CTRL,
-            cc.CC_CLASS_VERSION,
-            int(Method.SET),
-            attr,
-            db.port_lid[ports[keep]],
-            ports[keep].astype(np.int64),
-            modifier[keep],
-            data[keep],
-            key=config.key,
-        )
+def _requests(
+    db: Database, config: CongestionConfig, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
+) -> GmpRequests:
+    return GmpRequests(
+        MgmtClass.CONG_CTRL,
+        cc.CC_CLASS_VERSION,
+        int(Method.SET),
+        attr,
+        db.port_lid[ports],
+        ports.astype(np.int64),
+        modifier,
+        data,
+        key=config.key,
     )

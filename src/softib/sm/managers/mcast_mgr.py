@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -125,6 +125,20 @@ class McastManager:
         self.groups[group.mgid] = group
         self.journal.note(record_key(Kind.GROUP, group.mgid))
         self.note_members(group)
+
+    def change(self, group: Group, **values: int) -> None:
+        """Give a group that keeps its MLID and its members other attributes. One that shared its MLID with others gets
+        another: they were alike."""
+        limit = LID_MCAST_MAX - LID_MCAST_MIN + 1
+        alone = len(self._of_mlid[group.mlid]) == 1
+        self.remove(group)
+        changed = replace(group, **values)  # type: ignore[arg-type]
+        if not alone and (other := self.add(group.mgid, limit, **values)) is not None:
+            changed.mlid = other.mlid
+            self.remove(other)
+        self.enter(changed)
+        if changed.members:
+            self.changed.add(changed.mlid)
 
     def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
         """Record changed memberships (None: all of the group)."""

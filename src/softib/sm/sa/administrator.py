@@ -277,16 +277,16 @@ class Administrator:
             data = np.frombuffer(requests.payload[row], np.uint8)[SA_DATA:]
         lid = int(requests.slid[row])
         request = Request(
-            method,
-            attr,
-            int(H.attr_mod.get(mad)),
-            int(H.comp_mask.get(mad)),
-            data,
-            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key,
-            lid,
-            int(requests.sqp[row]),
-            int(self.administered.end_of_lid[lid]),
-            now_ps,
+            method=method,
+            attr=attr,
+            modifier=int(H.attr_mod.get(mad)),
+            comp_mask=int(H.comp_mask.get(mad)),
+            data=data,
+            trusted=self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key,
+            lid=lid,
+            qp=int(requests.sqp[row]),
+            end=int(self.administered.end_of_lid[lid]),
+            now_ps=now_ps,
         )
         return self._seen(answer_of(self, request), request)
 

@@ -103,15 +103,15 @@ def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
     out[SA_DATA : SA_DATA + len(record)] = record
     reply = np.frombuffer(out, np.uint8).reshape(1, MAD_SIZE)
     return MadBatch(
-        reply,
-        request.slid.copy(),
-        request.dlid.copy(),
-        request.sqp.copy(),
-        request.dqp.copy(),
-        request.sl.copy(),
-        request.pkey_index.copy(),
-        request.tid.copy(),
-        request.status.copy(),
+        mad=reply,
+        dlid=request.slid.copy(),
+        slid=request.dlid.copy(),
+        dqp=request.sqp.copy(),
+        sqp=request.dqp.copy(),
+        sl=request.sl.copy(),
+        pkey_index=request.pkey_index.copy(),
+        tid=request.tid.copy(),
+        status=request.status.copy(),
     )
 
 

@@ -30,7 +30,7 @@ class Phase:
     since_ps: int = 0
 
     def enter(self, name: str, now_ps: int) -> None:
-        """It begins."""
+        """Begin a task."""
         self.name, self.since_ps = name, now_ps
 
     def leave(self) -> None:
@@ -65,7 +65,17 @@ class SweepRunner:
         if master and subnet is not None and self._ended_well and not schedule.whole:
             resume = Resume(self.database, schedule.suspects)
         before = subnet.db if subnet is not None else None
-        sweep = Sweep(m.config, stores, sa.groups, m.election, sa.registered, m.has.lids, master, resume, before)
+        sweep = Sweep(
+            config=m.config,
+            stores=stores,
+            groups=sa.groups,
+            election=m.election,
+            registered=sa.up_to_date(),
+            lids=m.has.lids,
+            master=master,
+            resume=resume,
+            before=before,
+        )
         sweep.discovery.answering = frozenset(m.has.silent.answering)
         return sweep
 

@@ -73,6 +73,7 @@ class Sweep:
         stores: Stores,
         groups: McastManager,
         election: Election,
+        *,
         registered: np.ndarray | None = None,
         lids: lid_mgr.Lids | None = None,
         master: bool = False,
@@ -226,7 +227,7 @@ class Sweep:
         self.graph, self.routing = ucast_mgr.route_subnet(
             self.database, self.config.engines, self.config.options, self.store, self.config.max_op_vls
         )
-        self.report.notes += self.routing.notes
+        self.report.notes += map(self.database.with_names, self.routing.notes)
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
         self.subnet.router_tables = self.stores.routers
         self._judge_switches()

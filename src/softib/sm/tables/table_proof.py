@@ -42,12 +42,12 @@ class TableProof(Result):
 
     @property
     def is_fallback(self) -> bool:
-        """Did an unselected engine make the tables?"""
+        """Return whether an engine that was not selected made the tables."""
         return self.engine not in chain(self.wanted)
 
     @property
     def good(self) -> bool:
-        """No fault found."""
+        """Return whether the proof found no fault."""
         return not self.is_fallback and not self.lost and not self.loop
 
     @property
@@ -60,8 +60,8 @@ class TableProof(Result):
         if self.lost:
             lines.append(f"{counted(self.lost, 'pair')} {plural(self.lost, 'has', 'have')} no path")
         if self.loop:
-            more = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
-            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{more}")
+            tail = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
+            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{tail}")
         return lines
 
     @property
@@ -79,7 +79,8 @@ def prove_tables(
 ) -> TableProof:
     """Judge the tables that a sweep gave to the switches of ``db``; tables of more than ``most``
     entries are not proved (None: all are)."""
-    reasons = tuple(n for n in routing.notes if n.startswith(tuple(f"{e}: " for e in chain(config.engine))))
+    engines = tuple(f"{engine}: " for engine in chain(config.engine))
+    reasons = tuple(db.with_names(note) for note in routing.notes if note.startswith(engines))
     if most is not None and routing.lft.size > most:
         return TableProof(config.engine, routing.engine, reasons)
     from softib.routing.proof.verify import verify

@@ -36,18 +36,19 @@ IP6_DEFAULTS = Path("/proc/sys/net/ipv6/conf/default")
 
 @dataclass(frozen=True)
 class Descriptors:
-    """``net``, ``user`` (-1: the present one), sockets of it for ioctls (``six``: -1 in a kernel without IPv6),
-    and descriptors of ``/dev/net/tun`` that can become its TAPs."""
+    """``net``, ``user`` (-1: the present one), sockets of it for ioctls (``six``: -1 in a kernel without IPv6) and for
+    rtnetlink(7), and descriptors of ``/dev/net/tun`` that can become its TAPs."""
 
     net: int
     user: int
     socket: int
     six: int
+    netlink: int
     taps: tuple[int, ...]
 
     def close(self) -> None:
         """Close them all."""
-        for fd in (self.net, self.user, self.socket, self.six, *self.taps):
+        for fd in (self.net, self.user, self.socket, self.six, self.netlink, *self.taps):
             if fd >= 0:
                 os.close(fd)
 
@@ -61,13 +62,18 @@ def make_namespace(taps: int) -> Descriptors:
         _child(theirs, taps)
     theirs.close()
     with ours:
-        message, fds, _, _ = socket.recv_fds(ours, 1024, taps + 4)
+        message, fds, _, _ = socket.recv_fds(ours, 1024, taps + 5)
     os.waitpid(child, 0)
     if message[:1] != b"+":
         raise InputError(message.decode("utf-8", "replace") or "the network namespace could not be made")
     named = dict(zip(message[1:].decode().split(), fds, strict=False))
     return Descriptors(
-        named["net"], named.get("user", -1), named["socket"], named.get("six", -1), tuple(fds[len(named) :])
+        named["net"],
+        named.get("user", -1),
+        named["socket"],
+        named.get("six", -1),
+        named["netlink"],
+        tuple(fds[len(named) :]),
     )
 
 
@@ -80,6 +86,7 @@ def _child(sock: socket.socket, taps: int) -> None:
             named = {name: os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names}
             control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             named["socket"] = control.fileno()
+            named["netlink"] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).detach()
             _up(control, "lo")
             with contextlib.suppress(OSError):
                 Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{os.getgid()} {os.getgid()}")
@@ -121,10 +128,12 @@ def _unshare() -> bool:
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     except OSError as error:
-        raise InputError(
-            f"this machine permits no network namespace ({error.strerror}); run as root, or enable unprivileged user "
-            "namespaces (sysctl kernel.unprivileged_userns_clone=1)"
-        ) from None
+        advice = (
+            "raise the limit of namespaces (sysctl user.max_net_namespaces, user.max_user_namespaces)"
+            if error.errno in (errno.ENOSPC, errno.EUSERS)
+            else "run as root, or enable unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        )
+        raise InputError(f"this machine permits no network namespace ({error.strerror}); {advice}") from None
     return True
 
 
@@ -142,8 +151,9 @@ def _tun() -> int:
     try:
         return os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     except OSError as error:
-        reason = "no such device; make it with 'mknod /dev/net/tun c 10 200', or give the container /dev/net/tun"
-        cause = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
+        cause = f"{error.strerror}; run as root, or permit it (chmod 666 {TUN}; in a container: --device {TUN})"
+        if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
+            cause = f"no such device; make it with 'mknod {TUN} c 10 200', or give the container {TUN}"
         raise InputError(f"{TUN}: {cause}") from None
 
 

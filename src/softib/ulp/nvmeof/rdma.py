@@ -271,7 +271,7 @@ class EventChannel:
         return result
 
     def close(self) -> None:
-        """Destroy it, after all its ids."""
+        """Destroy the channel. Its ids must be destroyed before."""
         _cm().rdma_destroy_event_channel(self.pointer)
 
 
@@ -331,7 +331,19 @@ class QueuePair:
             self.channel_fd = _word(self._channel + CHANNEL_FD_AT, c_int)
             os.set_blocking(self.channel_fd, False)
             self._cq = _made(lib.ibv_create_cq(context, sends + receives, None, self._channel, 0), "ibv_create_cq")
-            attributes = _QpAttributes(None, self._cq, self._cq, None, sends, receives, 2, 1, 64, QPT_RC, 0)
+            attributes = _QpAttributes(
+                qp_context=None,
+                send_cq=self._cq,
+                recv_cq=self._cq,
+                srq=None,
+                max_send_wr=sends,
+                max_recv_wr=receives,
+                max_send_sge=2,
+                max_recv_sge=1,
+                max_inline_data=64,
+                qp_type=QPT_RC,
+                sq_sig_all=0,
+            )
             if _cm().rdma_create_qp(identifier, self._pd, byref(attributes)):
                 raise _failed("rdma_create_qp")
             self._qp = True
@@ -396,7 +408,17 @@ class QueuePair:
         buffer = ctypes.create_string_buffer(private_data, len(private_data))
         serves, reads = min(READS, request.responder_resources), min(READS, request.initiator_depth)
         size = len(private_data)
-        parameters = _Parameters(ctypes.addressof(buffer), size, serves, reads, 1, RETRIES, RNR_FOREVER, 0, 0)
+        parameters = _Parameters(
+            private_data=ctypes.addressof(buffer),
+            private_data_len=size,
+            responder_resources=serves,
+            initiator_depth=reads,
+            flow_control=1,
+            retry_count=RETRIES,
+            rnr_retry_count=RNR_FOREVER,
+            srq=0,
+            qp_num=0,
+        )
         if _cm().rdma_accept(self.id, byref(parameters)):
             raise _failed("rdma_accept")
 
@@ -475,7 +497,15 @@ def connect(
     def finish() -> bytes:
         buffer = ctypes.create_string_buffer(private_data, len(private_data))
         parameters = _Parameters(
-            ctypes.addressof(buffer), len(private_data), READS, READS, 1, RETRIES, RNR_FOREVER, 0, 0
+            private_data=ctypes.addressof(buffer),
+            private_data_len=len(private_data),
+            responder_resources=READS,
+            initiator_depth=READS,
+            flow_control=1,
+            retry_count=RETRIES,
+            rnr_retry_count=RNR_FOREVER,
+            srq=0,
+            qp_num=0,
         )
         if cm.rdma_connect(identifier, byref(parameters)):
             raise _failed("rdma_connect")

@@ -4,6 +4,8 @@ follow it as a job."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -22,6 +24,7 @@ from softib.web.ufm.partitions import make, operator_of
 
 __all__ = ["add_action_calls"]
 
+LOG = logging.getLogger("softib.tenants")
 Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 ACTS = {"mark_device_unhealthy": True, "mark_device_healthy": False, "reset": None}
 """Maps actions to whether they isolate; None: both, one after the other."""
@@ -56,15 +59,19 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
             with service.wire() as wire:
                 if why := cut_off(wire, cables):
                     raise Refused(why)
+        failed: dict[str, str] = {}
         for state in states:
-            with service.wire() as wire:
-                results = switched(wire, cables, state, frozenset(int(guid, 16) for guid in away))
-            failed = [f"{name}: {why}" for name, (_, why) in zip(names, results, strict=True) if why]
-            if failed:
-                raise PeerError("; ".join(failed[:4]) + (f"; and {len(failed) - 4} others" if failed[4:] else ""))
-        text = f"{action} of {', '.join(names[:4])}" + (f" and {len(names) - 4} others" if names[4:] else "")
+            failed |= _switch_all(service, dict(zip(names, cables, strict=True)), failed.keys(), state, away)
+        changed = [name for name in names if name not in failed]
+        text = f"{action} of {_listed(changed)}" if changed else action
+        if failed:
+            LOG.warning("%s: %s", action, "; ".join(f"{name}: {why}" for name, why in failed.items()))
+            text += f"; failed at {_listed(list(failed))}"
         served.events.add(Event(served.clock(), "source", "info", f"{account.name}: {text}"))
-        return make(service, request, action, lambda draft: text).revision
+        revision = make(service, request, action, lambda draft: text).revision
+        if failed:
+            raise PartlyDone(action, changed, failed)
+        return revision
 
     @app.put("/app/unhealthy_ports")
     def put_health(request: Request, body: _Ports) -> dict[str, Any]:
@@ -94,11 +101,41 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
         return f"{prefix}/jobs/{number}"
 
 
+class PartlyDone(PeerError):
+    """Some ports did not change: ``failed`` has the reason of each, ``changed`` those that did."""
+
+    def __init__(self, action: str, changed: list[str], failed: dict[str, str]):
+        reasons = [f"{name}: {why}" for name, why in failed.items()]
+        more = f"; and {len(reasons) - 4} others" if reasons[4:] else ""
+        done = f"; changed: {_listed(changed)}" if changed else "; no port was changed"
+        super().__init__(f"{action}: {'; '.join(reasons[:4])}{more}{done}")
+        self.details = {"failed": failed, "changed": changed}
+
+
+def _switch_all(
+    service: TenantService, cables: dict[str, list[End]], leaves: Collection[str], state: PhysState, away: list[str]
+) -> dict[str, str]:
+    """Disable or enable the cables of ports, except those that it ``leaves``. Returns the reason of each that did not
+    change."""
+    names = [name for name in cables if name not in leaves]
+    try:
+        with service.wire() as wire:
+            ends = [cables[name] for name in names]
+            results = switched(wire, ends, state, frozenset(int(guid, 16) for guid in away))
+    except PeerError as error:
+        return dict.fromkeys(names, f"{error}; its state is unknown")
+    return {name: why for name, (_, why) in zip(names, results, strict=True) if why}
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} others" if names[4:] else "")
+
+
 _STATE = {True: PhysState.DISABLED, False: PhysState.POLLING}
 
 
 def _ends(reading: Reading, name: str) -> list[End]:
-    """Both ends of the cable in a port, also one that is down."""
+    """Return both ends of the cable in a port, also of one that is down."""
     rows = reading.seen
     row = rows.find(name)
     if row is None:

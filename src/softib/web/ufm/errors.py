@@ -1,4 +1,4 @@
-"""The answer to an error: a status and one line in ``error``."""
+"""The answer to an error: a status and one line in ``error``. An error with ``details`` adds its keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answer_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: SoftibError) -> JSONResponse:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         LOG.warning("%s %s: %d: %s", request.method, shown(request.url.path), status, error)
-        return JSONResponse({"error": str(error)}, status)
+        return JSONResponse({"error": str(error), **getattr(error, "details", {})}, status)
 
     @app.exception_handler(RequestValidationError)
     async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -48,4 +48,8 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": str(error.detail)}, error.status_code)
+        text = str(error.detail)
+        if text in ("Not Found", "Method Not Allowed"):  # the framework's, of a path without a call
+            text = f"{request.method} {request.url.path} is not a call here; /openapi.json below the prefix lists them"
+        LOG.warning("%s %s: %d: %s", request.method, shown(request.url.path), error.status_code, text)
+        return JSONResponse({"error": text}, error.status_code)

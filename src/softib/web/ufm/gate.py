@@ -46,6 +46,8 @@ TENANTS = {
 }
 """Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes. Neutron's are named by
 their second part."""
+READS = ("/isolation", "/tokens", "/app/tokens")
+"""Paths whose POST changes no partition: accounts that may only read can send it, too."""
 MOST_OCTETS = 4 << 20
 """Limit of a request's body: 5,000 GUIDs are 100 KB."""
 CERTIFICATE = "softib_client"
@@ -81,7 +83,8 @@ class Gate:
         if scope["method"] not in ("GET", "HEAD") and _is_of_another_site(headers):
             await _answer(scope, send, 403, "the page of another site sent this; send it with a program")
             return
-        if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
+        reads = scope["method"] in ("GET", "HEAD") or path in READS
+        if account is not None and not reads and not account.changes:
             await _answer(scope, send, 403, f"{account.name} may only read")
             return
         if account is not None and account.role == "tenant" and not _is_open_to_tenants(prefix, path):
@@ -184,8 +187,9 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
 
 
 def _is_text(body: bytes) -> bool:
-    """Can UTF-8 hold the text of a JSON body? JSON can escape half of a surrogate pair (U+D800), which neither the
-    database nor an answer can hold. Other flaws are for the application."""
+    """Return whether UTF-8 can hold the text of a JSON body. JSON can escape half of a surrogate
+    pair (U+D800), which neither the database nor an answer can hold. Other flaws are for the
+    application."""
     if b"\\ud" not in body.lower():
         return True
     try:

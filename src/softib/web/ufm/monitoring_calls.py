@@ -6,13 +6,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel
 
 from softib.diags.finding import Severity
 from softib.sm.config import SmConfig
 from softib.tenants.model import guid_text
-from softib.tenants.service import TenantService
+from softib.tenants.service import Health, TenantService
 from softib.web.events import Event
 from softib.web.rows import MOST, counters_of
 from softib.web.served import Served
@@ -94,10 +94,11 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
         }
 
     @app.get("/healthcheck")
-    def healthcheck() -> dict[str, Any]:
-        """Return whether the service is running and can reach its subnet."""
-        problem = service.programmer.problem if service.programmer is not None else "nothing is programmed"
-        return {"status": "ok" if not problem else "degraded", "problem": problem}
+    def healthcheck(response: Response) -> Health:
+        """Whether changes become durable (else 503), reach the subnet manager and the ports."""
+        health = service.health()
+        response.status_code = 503 if health.status == "failed" else 200
+        return health
 
 
 def _time(seconds: float) -> str:
@@ -212,7 +213,7 @@ def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/monitoring/session/0/data")
     def telemetry() -> dict[str, Any]:
-        """The counters of every port as the last round read them."""
+        """Return the counters of every port from the last round."""
         rows, now = reading.rows, served.now
         f, devices = now.fabric, dict[str, Any]()
         for first in range(0, len(rows.ports), MOST):

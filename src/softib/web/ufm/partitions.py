@@ -17,7 +17,7 @@ from fastapi import FastAPI, Header, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, StrictBool
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.tenants import changes, writer
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, Options, Refused
@@ -110,7 +110,7 @@ def submit(
     owner = f"{account.tenant}\n{account.name}"
     made = writer.Request(change, account.name, action, request_id, digest, owner, returns=returns)
     if account.role == "tenant":
-        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.view.manager)
+        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.manager_port)
         made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
     return service.submit(made)
 
@@ -124,7 +124,7 @@ def make(
     pkey: int | None = None,
     returns: bool = False,
 ) -> Done:
-    """Like :func:`submit`, and wait until the change is durable."""
+    """Submit a change, and wait until it is durable."""
     return submit(service, request, action, change, request_id, pkey, returns).result()
 
 
@@ -137,10 +137,10 @@ def _canonical(body: bytes) -> bytes:
         return body
 
 
-def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager: int) -> str:
+def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager: int | None) -> str:
     """Make a change that only affects the tenant's partitions, and no ports of other tenants or of the subnet
-    ``manager``. The right to the partition that the request names comes before anything that the change says of
-    it."""
+    ``manager`` (None: not known yet). The right to the partition that the request names comes before anything that the
+    change says of it."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
         raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")
@@ -152,6 +152,8 @@ def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager
         if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
             raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
         for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
+            if manager is None:
+                raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
             if guid == manager:
                 raise changes.Forbidden(f"port {guid_text(guid)} is the subnet manager's; only operators may add it")
             others = (draft.partition(k) for k in draft.memberships(guid))

@@ -146,18 +146,18 @@ class Program:
         size = np.where(kind == Kind.COMPUTE, 0, count * self.element)[order]
         zero = np.zeros(len(order), np.int64)
         return Schedule(
-            name,
-            self.ranks,
-            rank[order].astype(np.int32),
-            kind[order].astype(np.uint8),
-            peer[order].astype(np.int32),
-            size,
-            zero,
-            ps[order],
-            zero.astype(np.int32),
-            np.searchsorted(owner[by], np.arange(len(order) + 1)).astype(np.int64),
-            needs[by],
-            np.zeros(len(by), bool),
+            name=name,
+            ranks=self.ranks,
+            rank=rank[order].astype(np.int32),
+            kind=kind[order].astype(np.uint8),
+            peer=peer[order].astype(np.int32),
+            size=size,
+            tag=zero,
+            compute_ps=ps[order],
+            processor=zero.astype(np.int32),
+            first=np.searchsorted(owner[by], np.arange(len(order) + 1)).astype(np.int64),
+            needs=needs[by],
+            on_start=np.zeros(len(by), bool),
             blocking=blocking[order].astype(bool),
         )
 

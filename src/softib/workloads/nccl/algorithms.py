@@ -121,7 +121,17 @@ def _up_and_down(
         if g < gpus - 1:
             rows.need(at, [w[0] for w in waits])
         waits = [[int(r)] for r in at]
-    waits = through_tree(rows, heads[:, 0], parents, waits, octets, channel, loop, block, at_root)
+    waits = through_tree(
+        rows=rows,
+        owner=heads[:, 0],
+        parents=parents,
+        ready=waits,
+        chunk=octets,
+        channel=channel,
+        loop=loop,
+        block=block,
+        at_root=at_root,
+    )
     for g in range(1, gpus):
         at = rows.add(heads[:, g - 1], heads[:, g], octets, channel, loop, False, block)
         for v in range(nodes):

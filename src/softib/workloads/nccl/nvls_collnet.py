@@ -71,7 +71,14 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
                 ready = [[int(r)] for r in down]
             elif nodes > 1:
                 ready = through_tree(
-                    rows, owner, trees[channel * 2 // machine.channels(nodes) % 2], ready, chunk, channel, loop, block
+                    rows,
+                    owner,
+                    trees[channel * 2 // machine.channels(nodes) % 2],
+                    ready,
+                    chunk=chunk,
+                    channel=channel,
+                    loop=loop,
+                    block=block,
                 )
             if collective != Collective.REDUCE_SCATTER:
                 back = rows.add(owner, n + np.arange(nodes), chunk, channel, loop, False, block)
@@ -107,6 +114,7 @@ def through_tree(
     owner: np.ndarray,
     parents: list[int],
     ready: list[list[int]],
+    *,
     chunk: int,
     channel: int,
     loop: int,

@@ -84,18 +84,18 @@ class Rows:
         block_first, blocks = _csr(self._blocks, self.count)
         whole = lambda c: c.astype(np.int64)
         return Plan(
-            self.ranks,
-            self.extra,
-            whole(src),
-            whole(dst),
-            whole(octets),
-            whole(channel),
-            whole(loop),
-            adds.astype(bool),
-            first,
-            needs,
-            block_first,
-            blocks,
+            ranks=self.ranks,
+            extra=self.extra,
+            src=whole(src),
+            dst=whole(dst),
+            octets=whole(octets),
+            channel=whole(channel),
+            loop=whole(loop),
+            adds=adds.astype(bool),
+            first=first,
+            needs=needs,
+            block_first=block_first,
+            blocks=blocks,
         )
 
 

@@ -131,7 +131,17 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
     rest = copied & (s.size > cost.fragment) & cost.copies_rest
     striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
     piece = np.where(striped, -(-s.size // rails), s.size)
-    return _Sends(sends, local, deferred, eager, copied, rest, striped, piece, rails)
+    return _Sends(
+        every=sends,
+        local=local,
+        deferred=deferred,
+        eager=eager,
+        copied=copied,
+        rest=rest,
+        striped=striped,
+        piece=piece,
+        rails=rails,
+    )
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:

@@ -1,9 +1,9 @@
 """Storage over NVMe over Fabrics as messages: requests of clients to targets, and checkpoints.
 
-A request of ``nvme-of`` follows NVMe over Fabrics over RDMA (NVM Express, RDMA Transport
-Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the target's
-devices deliver the data, which the target WRITEs into the client's memory; for a write the target
-READs it from there (small data is part of the command); the target SENDs a response capsule.
+A request of ``nvme-of`` follows the protocol of NVMe over Fabrics over RDMA (NVM Express, RDMA
+Transport Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the
+target's devices deliver the data, which the target WRITEs into the client's memory; for a write the
+target READs it from there (small data is part of the command); the target SENDs a response capsule.
 ``rdma`` is only the data: WRITEs and READs of the client. Devices of a target serve the requests of
 all clients and jobs one after another at their common rate; the latency of a request, in addition
 to its bytes, overlaps with others. The processors may have a rate, too: ``target_iops`` requests
@@ -13,6 +13,7 @@ to one queue pair in the order in which they become ready.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -122,10 +123,12 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
         raise InputError(
             f"{pattern}: stripe-count {wide} on {counted(len(targets), 'target')}; use at most {len(targets)}"
         )
-    each = -(-job.size // job.block) + -(-job.size // job.stripe)
+    each = sum(-(-job.size // octets) for octets in (job.block, job.stripe))
+    each -= -(-job.size // math.lcm(job.block, job.stripe))
     check_count(
         each * len(clients) * times * 4,
-        f"{counted(len(clients), 'client')} with about {counted(each, 'request')} each, {times:,} times,",
+        f"{counted(len(clients), 'client')} with {counted(each, 'request')} each, {counted(times, 'time')},",
+        "raise block and stripe, or take fewer clients",
     )
     cut = np.union1d(np.arange(0, job.size, job.block), np.arange(0, job.size, job.stripe))
     return Shares(clients, targets, np.diff(np.append(cut, job.size)), cut // job.stripe % wide)

@@ -200,18 +200,18 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
     turned(follows, np.arange(len(follows)), first, at)
     needs = np.repeat(np.arange(n), np.diff(begins))[at]
     return Schedule(
-        path.stem,
-        ranks,
-        rank,
-        kind,
-        np.where(computes, -1, join("peer").astype(np.int64)).astype(np.int32),
-        np.where(computes, 0, size),
-        _tags(join("tag"), kind),
-        np.where(computes, size * PS_PER_NS, 0),
-        join("cpu").astype(np.int32),
-        first[:-1],
-        needs,
-        starts[at],
+        name=path.stem,
+        ranks=ranks,
+        rank=rank,
+        kind=kind,
+        peer=np.where(computes, -1, join("peer").astype(np.int64)).astype(np.int32),
+        size=np.where(computes, 0, size),
+        tag=_tags(join("tag"), kind),
+        compute_ps=np.where(computes, size * PS_PER_NS, 0),
+        processor=join("cpu").astype(np.int32),
+        first=first[:-1],
+        needs=needs,
+        on_start=starts[at],
     )
 
 

@@ -112,5 +112,18 @@ def _schedule(name: str, ranks: int, data: bytes, ops: Any, n: int, needs: int, 
     kind, peer, size, tag, ns, cpu, label_at, label_len = columns
     labels = _Labels(data, label_at, label_len) if label_len.any() else ()
     return Schedule(
-        name, ranks, rank, kind, peer, size, tag, ns * PS_PER_NS, cpu, first, on, start, labels, acknowledged
+        name=name,
+        ranks=ranks,
+        rank=rank,
+        kind=kind,
+        peer=peer,
+        size=size,
+        tag=tag,
+        compute_ps=ns * PS_PER_NS,
+        processor=cpu,
+        first=first,
+        needs=on,
+        on_start=start,
+        labels=labels,
+        acknowledged=acknowledged,
     )

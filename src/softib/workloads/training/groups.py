@@ -105,6 +105,7 @@ class Groups:
         at: At,
         needs: np.ndarray,
         ended: np.ndarray,
+        *,
         times: int = 1,
         rank_us: float = 0.0,
         each_us: float = 0.0,

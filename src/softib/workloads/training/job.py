@@ -64,15 +64,15 @@ def model_of(job: TrainingStep) -> Transformer | Network:
     if job.parameters is None and job.operations is None:
         heads = job.heads or max(1, job.hidden // HEAD)
         return Transformer(
-            job.layers,
-            job.hidden,
-            job.sequence,
-            job.vocabulary,
-            job.experts,
-            job.top_k,
-            job.recompute,
-            heads,
-            job.flash_attention,
+            layers=job.layers,
+            hidden=job.hidden,
+            sequence=job.sequence,
+            vocabulary=job.vocabulary,
+            experts=job.experts,
+            top_k=job.top_k,
+            recompute=job.recompute,
+            heads=heads,
+            flash_attention=job.flash_attention,
         )
     if job.parameters is None or job.operations is None:
         raise InputError("a model other than a transformer needs both parameters and operations of a sample")
@@ -97,20 +97,20 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
     least = DDP_BUCKET / job.gradient_bytes if plain else max(MEGATRON_BUCKET, MEGATRON_EACH * layout.data)
     buckets = min(MOST_BUCKETS, max(1, round(layout.gradients(model)[0] / least))) if job.overlap else 1
     return Step(
-        model,
-        layout,
-        at_once,
-        processor_of(job, machine.gpu),
-        machine,
-        adapters,
-        machine.values,
-        -(-(job.buckets or buckets) // job.interleave) * job.interleave,
-        job.overlap,
-        job.zero,
-        job.sequence_parallel,
-        job.gradient_bytes,
-        job.nccl,
-        job.gather_lists,
+        model=model,
+        layout=layout,
+        micro_batch=at_once,
+        processor=processor_of(job, machine.gpu),
+        machine=machine,
+        adapters=adapters,
+        values=machine.values,
+        buckets=-(-(job.buckets or buckets) // job.interleave) * job.interleave,
+        overlap=job.overlap,
+        zero=job.zero,
+        sequence_parallel=job.sequence_parallel,
+        gradient_octets=job.gradient_bytes,
+        nccl=job.nccl,
+        gather_lists=job.gather_lists,
     )
 
 
@@ -191,14 +191,14 @@ def parts_of(step: Step, took_us: float) -> dict[str, float]:
     tensors, experts = (both(p) * lay.interleave for p in (step.tensors_us, step.experts_us))
     tensors += 2 * step.handed_us * (lay.interleave - 1 / lay.pipeline)
     optimizer = optimizer_us(step.weights / (lay.data if step.zero else 1), step.gradient_octets, step.processor)
-    found = {
+    parts = {
         "compute_us": micro * each + optimizer,
         "tensor_us": micro * tensors,
         "expert_us": micro * experts,
         "bubble_us": (lay.pipeline - 1) / lay.interleave * (each + tensors + experts),
     }
-    rest = max(0.0, took_us - sum(found.values()))
-    return {**found, "rest_us": rest, "efficiency": found["compute_us"] / took_us if took_us > 0 else 0.0}
+    rest = max(0.0, took_us - sum(parts.values()))
+    return {**parts, "rest_us": rest, "efficiency": parts["compute_us"] / took_us if took_us > 0 else 0.0}
 
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:

@@ -25,7 +25,7 @@ FIELDS = {
     "QKEY_VIOLATIONS": PortInfo.qkey_violations, "GUID_CAP": PortInfo.guid_cap, "SUBNET_TIMEOUT": PortInfo.subnet_timeout,
     "EXT2": PortInfo.link_speed_ext2_active, "CAP_MASK2": PortInfo.cap_mask2,
     "SPEED_EXT_ACTIVE": PortInfo.link_speed_ext_active, "HOQ_LIFE": PortInfo.hoq_life, "LINEAR_FDB_TOP": SwitchInfo.linear_fdb_top,
-    "FR_ENABLED": ARInfo.fr_enabled, "MCAST_FDB_CAP": SwitchInfo.mcast_fdb_cap, "MCAST_FDB_TOP": SwitchInfo.mcast_fdb_top,
+    "FR_ENABLED": ARInfo.fr_enabled, "AR_SLS": ARInfo.enable_by_sl_mask, "AR_TRANSPORTS": ARInfo.by_transport_disable, "AR_AGEING": ARInfo.ageing_time_value, "MCAST_FDB_CAP": SwitchInfo.mcast_fdb_cap, "MCAST_FDB_TOP": SwitchInfo.mcast_fdb_top,
 }  # fmt: skip # a table, its columns aligned
 
 
@@ -43,6 +43,13 @@ def define_of(name):
 def test_codes():
     assert define_of("SV_FR_ENABLED") == 1 << (7 - ARInfo.fr_enabled.offset % 8)
     assert define_of("SV_AR_GROUP_MASK") == ar.GROUP_MASK
+    assert define_of("SV_AR_STATE_SHIFT") == ar.STATE_SHIFT
+    for name, field in (
+        ("ENABLED", ARInfo.ar_enabled),
+        ("NO_FALLBACK", ARInfo.no_fallback),
+        ("BY_SL", ARInfo.by_sl_en),
+    ):
+        assert define_of(f"SV_AR_{name}") == 1 << (7 - field.offset % 8)
     assert define_of("SV_ENFORCE_IN") == 1 << (7 - PortInfo.partition_enforcement_inbound.offset % 8)
     assert define_of("SV_ENFORCE_OUT") == 1 << (7 - PortInfo.partition_enforcement_outbound.offset % 8)
     for name, value in (

@@ -4,7 +4,7 @@ and unexplained flows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class TierCoverage(Result):
 
 @dataclass(frozen=True)
 class CoverRoundCounts(Result):
-    """One round."""
+    """Counts of a cover round."""
 
     number: int
     flows: int
@@ -83,6 +83,8 @@ class DirectionLoss(Result):
     loss_percent: float
     rounds: int
     """Number of rounds that loaded it; it was slow in all."""
+    not_told_apart: list[str] = field(default_factory=list)
+    """Other directions that the same flows crossed in each round."""
 
 
 @dataclass(frozen=True)
@@ -119,16 +121,21 @@ def proof_of(
     """Evaluate a run from its counters. ``limit``: maximum number of rounds of its schedule."""
     network = routes.network
     channel = routes.channel[routes.directions]
-    known = np.maximum(channel, 0)
+    channel_or_0 = np.maximum(channel, 0)
     most = carried_most(rounds, network.n_channels)
     with np.errstate(invalid="ignore"):
         carried = most >= SHARE * network.rate
-    planned = (channel >= 0) & schedule.proven[known]
-    proven = (channel >= 0) & carried[known]
+    planned = (channel >= 0) & schedule.proven[channel_or_0]
+    proven = (channel >= 0) & carried[channel_or_0]
     bill = _bill(routes, schedule, most, np.flatnonzero(~proven), limit)
     counts = [_counts(routes, one, i >= len(schedule.rounds)) for i, one in enumerate(rounds)]
     losses = [
-        DirectionLoss(*_names(routes, int(routes.port[d.channel])), round(100 * d.loss, 2), d.rounds)
+        DirectionLoss(
+            *_names(routes, int(routes.port[d.channel])),
+            round(100 * d.loss, 2),
+            d.rounds,
+            [" → ".join(_names(routes, int(routes.port[c]))) for c in d.same],
+        )
         for d in slow.named
     ]
     flows = [UnexplainedFlow(r, ends.name(s), ends.name(t), round(100 * loss, 2)) for r, s, t, loss in slow.flows]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from softib.analysis.acceptance.cover.coverage import DirectionLoss, Proof
-from softib.analysis.acceptance.cover.measured import SlowDirections
+from softib.analysis.acceptance.cover.measured import SlowDirection, SlowDirections
 from softib.analysis.acceptance.cover.routes import CoverRoutes
 from softib.analysis.acceptance.expected_pairs import Expectation
 from softib.analysis.acceptance.plan import FabricEnds
@@ -25,9 +26,7 @@ def findings_of(
     links."""
     findings = []
     if paced:
-        findings += [
-            _slow(routes, int(routes.port[d.channel]), one) for d, one in zip(slow.named, proof.slow, strict=True)
-        ]
+        findings += [_slow(routes, d, one) for d, one in zip(slow.named, proof.slow, strict=True)]
     findings += [*trained_low(Expectation(routes.fabric, ends.row), findings)]
     findings += [*_failed(failures)]
     if not paced:
@@ -36,17 +35,19 @@ def findings_of(
     return [*findings, *_unexplained(proof), *_unproven(routes, proof)]
 
 
-def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
+def _slow(routes: CoverRoutes, slow: SlowDirection, one: DirectionLoss) -> Finding:
     f = routes.fabric
-    peer = int(f.port_peer[port])
-    host = bool(f.is_host[f.port_node[port]] or f.is_host[f.port_node[peer]])
-    return finding(
-        codes.SLOW["host" if host else "cable"],
-        [_location(routes, port), _location(routes, peer)],
-        f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than similar directions, in each of "
-        f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not distinguished" if host else ""),
-        {"loss_percent": one.loss_percent, "rounds": one.rounds},
-    )
+    ends = [p for c in (slow.channel, *slow.same) for p in (routes.port[c], f.port_peer[routes.port[c]])]
+    host = bool(f.is_host[f.port_node[ends]].any())
+    text = f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than similar directions, in each of "
+    text += counted(one.rounds, "round")
+    evidence: dict[str, Any] = {"loss_percent": one.loss_percent, "rounds": one.rounds}
+    if one.not_told_apart:
+        text += f"; not distinguished from {few(one.not_told_apart)}, which the same flows cross"
+        evidence["not_told_apart"] = one.not_told_apart
+    elif host:
+        text += "; its adapter, cable and host are not distinguished"
+    return finding(codes.SLOW["host" if host else "cable"], [_location(routes, int(p)) for p in ends], text, evidence)
 
 
 def _location(routes: CoverRoutes, port: int) -> Location:

@@ -50,11 +50,13 @@ class MeasuredRound:
 
 @dataclass(frozen=True)
 class SlowDirection:
-    """``channel`` carried ``loss`` less than usual (0 to 1), in each of ``rounds`` rounds."""
+    """``channel`` carried ``loss`` less than usual (0 to 1), in each of ``rounds`` rounds. ``same``: channels that
+    the same flows crossed in each of them, which are therefore not distinguished from it."""
 
     channel: int
     loss: float
     rounds: int
+    same: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,23 +88,47 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
     ]
     usual = _usual(ratios, kind)
     loaded, slow = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    loss = np.full(n, np.inf)
+    loss, precision = np.full(n, np.inf), np.full(n, np.inf)
     lows: list[np.ndarray] = []
     for one, use, ratio in zip(rounds, uses, ratios, strict=True):
         lack = _lack(ratio, kind, usual, routes.network.link_owner)
+        error = np.zeros(n)
         if one.error is not None:
-            lack = np.where(lack > ERRORS * np.nan_to_num(one.error) / np.maximum(one.gbps, 1e-12), lack, 0.0)
+            error = ERRORS * np.nan_to_num(one.error) / np.maximum(np.nan_to_num(one.gbps), 1e-12)
+            lack = np.where(lack > error, lack, 0.0)
+            if routes.groups is not None and use.any():
+                error = np.full(n, error[use].max())  # while one flow stops, the others fill its links
         loaded += use
+        precision = np.where(use & (lack <= 0), np.minimum(precision, error), precision)
         slow += lack > 0
         loss = np.where(lack > 0, np.minimum(loss, lack), loss)
         lows.append(lack)
-    always = (slow > 0) & (slow == loaded)
+    # A round in which a rate is less certain than the loss in question contradicts nothing.
+    always = (slow > 0) & ((slow == loaded) | (precision > loss / 2))
     named = np.flatnonzero(always & (slow >= TWICE))
     named = named[np.argsort(-loss[named], kind="stable")]
     if routes.groups is not None:
         named = _without_victims(routes, named, loss)
-    found = tuple(SlowDirection(c, float(loss[c]), int(slow[c])) for c in named.tolist())
+    together = _crossed_together(routes, rounds, named)
+    found = tuple(SlowDirection(c, float(loss[c]), int(slow[c]), tuple(same)) for c, *same in together)
     return SlowDirections(found, np.flatnonzero(always & (slow < TWICE)), _unexplained(routes, rounds, lows, named))
+
+
+def _crossed_together(routes: CoverRoutes, rounds: Sequence[MeasuredRound], named: np.ndarray) -> list[list[int]]:
+    """Return the channels ``named``, in their order, those together that exactly the same flows crossed. A channel
+    whose flows all crossed another one that also slowed further flows is left out: the other explains it."""
+    if routes.groups is not None or len(named) < 2:
+        return [[c] for c in named.tolist()]
+    flows: dict[int, set[tuple[int, int]]] = {c: set() for c in named.tolist()}
+    for number, one in enumerate(rounds):
+        for s, t in zip(one.plan.source.tolist(), one.plan.target.tolist(), strict=True):
+            for c in routes.network.path(s, t).tolist():
+                if c in flows:
+                    flows[c].add((number, t))
+    together: dict[frozenset[tuple[int, int]], list[int]] = {}
+    for c, crossed in flows.items():
+        together.setdefault(frozenset(crossed), []).append(c)
+    return [channels for crossed, channels in together.items() if not any(crossed < other for other in together)]
 
 
 def _kinds(routes: CoverRoutes) -> np.ndarray:
@@ -221,15 +247,15 @@ def _unexplained(
     """Return the flows that are slow according to the counters of their ports and cannot cross
     any channel of ``named``."""
     network, blamed = routes.network, set(named.tolist())
-    found = []
+    lossy = []
     for one, low in zip(rounds, lows, strict=True):
         source, target = one.plan.source, one.plan.target
         less = np.maximum(low[network.n_links + source], low[network.n_links + network.n_hosts + target])
         for i in np.flatnonzero(less > 0).tolist():
             s, t = int(source[i]), int(target[i])
             if not blamed & possible_channels(routes, s, t):
-                found.append((one.plan.number, s, t, float(less[i])))
-    return tuple(found)
+                lossy.append((one.plan.number, s, t, float(less[i])))
+    return tuple(lossy)
 
 
 def possible_channels(routes: CoverRoutes, source: int, target: int) -> set[int]:

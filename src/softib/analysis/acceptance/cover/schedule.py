@@ -173,13 +173,16 @@ class _Leaves:
 
 def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng: np.random.Generator) -> CoverRound:
     """Return a round that distinguishes ``suspects`` (channels): with tables each flow crosses at
-    most one of them; under adaptive routing leaves get other partners."""
+    most one of them, unless every route over one crosses others too; under adaptive routing leaves get
+    other partners."""
     if routes.groups is not None:
         source, target = _Leaves(routes).drawn(rng)
         return CoverRound(number, source, target, predicted_gbps(routes, source, target))
     need = np.zeros(routes.network.n_channels)
     need[suspects] = SHARE * routes.network.rate[suspects]
     source, carried = _filled(routes, need, rng, 1)
+    if not (carried[suspects] >= need[suspects]).any():
+        source, carried = _filled(routes, need, rng, 0)
     target = np.flatnonzero(source >= 0)
     return CoverRound(number, source[target], target, carried)
 

@@ -60,7 +60,7 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
 
 def sheets_of(path: str | Path) -> list[Sheet]:
     """Return the sheets of the list at ``path``: one for a text file, all for a workbook."""
-    data = content(path, what="cabling list").data
+    data = content(path, kind="cabling list").data
     return sheets_of_workbook(data, shown_name(path)) if is_workbook(data) else [sheets_of_text(decode(data))]
 
 
@@ -177,7 +177,7 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> lis
 
 
 class _Row:
-    """One row of a list."""
+    """A row of a cabling list."""
 
     def __init__(self, row: list[str], raw: list[str], layout: Layout, number: int, problems: Problems, filled: bool):
         self.filled = filled  # from merged cells of a workbook

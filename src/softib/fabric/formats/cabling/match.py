@@ -220,7 +220,7 @@ def is_unnamed(description: str, times: int = 1) -> bool:
 
 
 class _Matching:
-    """One pass over the rows; each (device, label) pair is looked up once."""
+    """A pass over the rows; each (device, label) pair is looked up once."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)

@@ -86,25 +86,25 @@ class CablingPlan:
         parsed = [portnum_of_label(x) for x in label.ravel()]
         portnum = np.array([0 if p.card else p.portnum for p in parsed], np.int16).reshape(n, 2)
         return cls(
-            format,
-            path,
-            column("node", str, (n, 2)),
-            label,
-            portnum,
-            column("rack", str, (n, 2)),
-            column("u", np.int16, (n, 2)),
-            column("length_m", np.float32, (n,)),
-            column("medium", np.uint8, (n,)),
-            column("speed", np.uint8, (n,)),
-            column("lanes", np.uint8, (n,)),
-            column("purpose", str, (n,)),
-            column("line", np.int32, (n,)),
-            np.zeros((n, 2), np.uint64),
-            np.zeros(n, bool),
-            np.full(n, -1, np.int32),
-            np.zeros(n, np.int16),
-            (path,),
-            problems,
+            format=format,
+            path=path,
+            node=column("node", str, (n, 2)),
+            label=label,
+            portnum=portnum,
+            rack=column("rack", str, (n, 2)),
+            u=column("u", np.int16, (n, 2)),
+            length_m=column("length_m", np.float32, (n,)),
+            medium=column("medium", np.uint8, (n,)),
+            speed=column("speed", np.uint8, (n,)),
+            lanes=column("lanes", np.uint8, (n,)),
+            purpose=column("purpose", str, (n,)),
+            line=column("line", np.int32, (n,)),
+            node_guid=np.zeros((n, 2), np.uint64),
+            conflict=np.zeros(n, bool),
+            repeats=np.full(n, -1, np.int32),
+            file=np.zeros(n, np.int16),
+            files=(path,),
+            problems=problems,
         )
 
     @classmethod
@@ -124,25 +124,25 @@ class CablingPlan:
         n = len(cables)
         speeds_known = "speeds" in fabric.source.records or fabric.source.format == "generated"
         return cls(
-            "fabric",
-            fabric.source.path,
-            names[nodes].reshape(n, 2),
-            np.array(labels, str).reshape(n, 2),
-            numbers,
-            np.full((n, 2), "", str),
-            np.zeros((n, 2), np.int16),
-            fabric.cable_length_m[cables],
-            fabric.cable_medium[cables],
-            codes[ports[:, 0]] if speeds_known else np.zeros(n, np.uint8),
-            lanes if speeds_known else np.zeros(n, np.uint8),
-            np.full(n, "", str),
-            np.zeros(n, np.int32),
-            fabric.node_guid[nodes],
-            np.zeros(n, bool),
-            np.full(n, -1, np.int32),
-            np.zeros(n, np.int16),
-            (fabric.source.path,),
-            list(problems or ()),
+            format="fabric",
+            path=fabric.source.path,
+            node=names[nodes].reshape(n, 2),
+            label=np.array(labels, str).reshape(n, 2),
+            portnum=numbers,
+            rack=np.full((n, 2), "", str),
+            u=np.zeros((n, 2), np.int16),
+            length_m=fabric.cable_length_m[cables],
+            medium=fabric.cable_medium[cables],
+            speed=codes[ports[:, 0]] if speeds_known else np.zeros(n, np.uint8),
+            lanes=lanes if speeds_known else np.zeros(n, np.uint8),
+            purpose=np.full(n, "", str),
+            line=np.zeros(n, np.int32),
+            node_guid=fabric.node_guid[nodes],
+            conflict=np.zeros(n, bool),
+            repeats=np.full(n, -1, np.int32),
+            file=np.zeros(n, np.int16),
+            files=(fabric.source.path,),
+            problems=list(problems or ()),
         )
 
     def end_name(self, row: int, end: int) -> str:
@@ -231,7 +231,7 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
 
     start = head(path, 1 << 16)
     if is_workbook(start):
-        return csv.parse_workbook(content(path, what="workbook").data, shown_name(path))
+        return csv.parse_workbook(content(path, kind="workbook").data, shown_name(path))
     if csv.looks_like_cabling(decode(start)):
         got = content(path)
         plan = csv.parse_cabling(decode(got.data), shown_name(path))

@@ -37,7 +37,15 @@
 
 #define SV_FR_ENABLED_AT 3       /* ARInfo (softib/iba/vendor/ar.py) */
 #define SV_FR_ENABLED 16
+#define SV_AR_ENABLED 1          /* in the same byte */
+#define SV_AR_NO_FALLBACK 1      /* in the first byte */
+#define SV_AR_BY_SL 16
+#define SV_AR_SLS_AT 8
+#define SV_AR_TRANSPORTS_AT 15
+#define SV_AR_AGEING_AT 16
+#define SV_AR_INFO_OCTETS 20
 #define SV_AR_GROUP_MASK 0x0FFF  /* in the column ar_lft; the higher bits are the LID's state */
+#define SV_AR_STATE_SHIFT 14
 
 #define SV_NODE_CA 1
 #define SV_NODE_SWITCH 2

@@ -157,3 +157,31 @@ uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint
         wait(&path->steps[i], now, ends[i], last);
     return last >> SV_LINK_CLOCK_SHIFT;
 }
+
+/* Work of a link, and the time for which it has waited for credits at last, after `now`. */
+static uint64_t backlog(const struct sv_step *step, uint64_t now)
+{
+    const struct softib_link_clock *clock = step->clock;
+    uint64_t until = __atomic_load_n(&clock->busy, __ATOMIC_RELAXED), stalled = __atomic_load_n(&clock->stalled_until, __ATOMIC_RELAXED);
+
+    if (step->arbitrated) {
+        float work = 0;
+
+        for (unsigned vl = 0; vl < SV_DATA_VLS; vl++)
+            work += clock->backlog[vl]; /* another thread may change it: an estimate suffices */
+        until = __atomic_load_n(&clock->at, __ATOMIC_RELAXED) + (uint64_t)work;
+    }
+    if (stalled > until)
+        until = stalled;
+    return until > now ? until - now : 0;
+}
+
+bool sv_timed_path_is_freer(const struct sv_timed_path *path, const struct sv_timed_path *than, uint64_t now)
+{
+    unsigned n = path->links < than->links ? path->links : than->links;
+
+    for (unsigned i = 0; i < n; i++)
+        if (path->steps[i].clock != than->steps[i].clock) /* a switch does not see the links of the next one */
+            return backlog(&path->steps[i], now << SV_LINK_CLOCK_SHIFT) < backlog(&than->steps[i], now << SV_LINK_CLOCK_SHIFT);
+    return path->links < than->links;
+}

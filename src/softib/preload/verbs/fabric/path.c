@@ -148,11 +148,11 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
     return true;
 }
 
-/* Port through which switch `node` forwards `lid`; SV_NO_PORT: none. */
-static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, unsigned lid)
+/* Port through which switch `node` forwards packets of `route`; SV_NO_PORT: none. */
+static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, const struct sv_route_key *route, struct sv_path *path)
 {
     uint32_t row = (uint32_t)b->switch_of_node[node];
-    unsigned out;
+    unsigned out, lid = route->dlid;
 
     if (lid > sv_get16(b->switch_info + 64 * (size_t)row + SV_LINEAR_FDB_TOP_AT) || lid >= b->lft_cap)
         return SV_NO_PORT;
@@ -160,7 +160,7 @@ static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, unsigned
     if (out > b->node_nports[node])
         return SV_NO_PORT;
     uint32_t egress = (uint32_t)b->node_base[node] + out;
-    return out ? sv_repaired(b, node, lid, egress) : egress;
+    return out ? sv_adapted(b, node, route, path, egress) : egress;
 }
 
 /* From `route->port` to the port that owns the DLID. */
@@ -177,7 +177,7 @@ static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *
         return true;
     }
     if (sv_is_switch(b, node))
-        egress = lookup(b, node, route->dlid);
+        egress = lookup(b, node, route, path);
     for (;;) {
         if (egress == SV_NO_PORT)
             return lost(path, SV_NO_ROUTE, in, SOFTIB_DROP_DLID_MAPPING);
@@ -191,7 +191,7 @@ static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *
             path->dest = in;
             return true;
         }
-        egress = lookup(b, node, route->dlid);
+        egress = lookup(b, node, route, path);
         if (egress == (uint32_t)b->node_base[node]) {
             if (!sv_owns(b, egress, route->dlid))
                 return lost(path, SV_NO_ROUTE, in, SOFTIB_DROP_DLID_MAPPING);
@@ -210,6 +210,9 @@ enum sv_reason sv_path_walk(const struct sv_shared_fabric *b, const struct sv_ro
     path->mtu = 5;
     path->vl = 0;
     path->links = 0;
+    path->ways = 1;
+    path->number = route->way;
+    path->keep_us = 0;
     if (!travel(b, route, path))
         return path->reason;
     if (route->is_global && !sv_port_has_gid(b, path->dest, route->dgid))

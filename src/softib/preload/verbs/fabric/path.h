@@ -15,6 +15,9 @@
 
 #define SV_PATH_LINKS 128
 #define SV_NO_PORT 0xFFFFFFFFu
+#define SV_PATH_WAYS 64      /* of the paths of adaptive routing, a flow uses this many */
+#define SV_TRANSPORT_RC 2    /* bits of ARInfo.by_transport_disable */
+#define SV_TRANSPORT_UC 4
 
 enum sv_reason {
     SV_OK,
@@ -39,6 +42,8 @@ struct sv_route_key {
     uint16_t dest_pkey; /* of the receiving QP; 0 = any entry of its port's table */
     uint8_t sl;
     uint8_t mtu;        /* code of the path MTU (1: 256 .. 5: 4096); 0 = the largest that fits */
+    uint8_t transport;  /* SV_TRANSPORT_*: where switches route it adaptively; 0 = by the forwarding tables alone */
+    uint16_t way;       /* number of the path, where switches route adaptively */
     bool is_global;
     uint8_t dgid[16];   /* is_global */
 };
@@ -51,6 +56,9 @@ struct sv_path {
     uint8_t counter;    /* counter of `drop` that they increment: SOFTIB_DROP_* of traffic.h */
     uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
     uint8_t vl;         /* on the first link */
+    uint16_t ways;      /* numbers of different paths, at most SV_PATH_WAYS; 1: no switch chooses */
+    uint32_t number;    /* during the walk: rest of the path's number */
+    uint32_t keep_us;   /* pause after which the flow may change its path; 0: each message may, UINT32_MAX: never */
     uint16_t links;     /* links that packets pass, up to the loss */
     uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
 };
@@ -92,8 +100,8 @@ unsigned sv_data_vls(const uint8_t *info);
 /* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
 unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl);
 
-/* Return the port of switch `node` for packets to `lid`: `egress` from its table, or another port
- * of the LID's group if that one is down. */
-uint32_t sv_repaired(const struct sv_shared_fabric *b, uint32_t node, unsigned lid, uint32_t egress);
+/* Return the port of switch `node` for packets of `route`: `egress` from its table, or a port of the LID's group:
+ * that of the path's number if the switch routes adaptively, any if `egress` is down. SV_NO_PORT: dropped. */
+uint32_t sv_adapted(const struct sv_shared_fabric *b, uint32_t node, const struct sv_route_key *route, struct sv_path *path, uint32_t egress);
 
 #endif

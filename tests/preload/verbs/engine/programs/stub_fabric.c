@@ -164,6 +164,12 @@ void sv_timed_path_free(struct sv_timed_path *path)
     (void)path;
 }
 
+bool sv_timed_path_is_freer(const struct sv_timed_path *path, const struct sv_timed_path *than, uint64_t now)
+{
+    (void)path, (void)than, (void)now;
+    return false;
+}
+
 uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets)
 {
     (void)path, (void)octets;

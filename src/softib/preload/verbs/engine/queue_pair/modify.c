@@ -6,6 +6,7 @@
 #include "modify.h"
 #include "../completion/complete.h"
 #include "migrate.h"
+#include "ways.h"
 #include "../send.h"
 #include "../scheduling/sq_sched.h"
 #include "../tag_matching/tag_matching.h"
@@ -242,6 +243,7 @@ static void reset(struct ve_qp *q)
     ve_rndv_abort(q);
     q->waits = VE_NONE;
     q->early = q->executed = q->overran = false;
+    ve_ways_drop(q);
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
 }
@@ -265,7 +267,7 @@ static uint16_t responders_pkey(uint32_t port, uint16_t pkey)
     return sv_port_has_pkey(&sv_shared_fabric, port, partition) ? partition | SV_PKEY_MEMBER : partition;
 }
 
-int ve_qp_walk(struct ve_qp *q)
+static int walk(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
     struct sv_path path;
@@ -276,6 +278,7 @@ int ve_qp_walk(struct ve_qp *q)
     q->route.port = s->port;
     q->route.dlid = sv_address_lid(s->port, q->route.dgid, q->route.dlid);
     q->route.pkey = s->pkey;
+    q->route.transport = s->type == IBV_QPT_UC ? SV_TRANSPORT_UC : SV_TRANSPORT_RC;
     if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->route, &path) != SV_OK)
         return sv_flow_walk(&q->flow, &q->route, NULL, qp);
     q->return_route = q->route;
@@ -284,6 +287,14 @@ int ve_qp_walk(struct ve_qp *q)
     q->return_route.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, s->port) | q->attr.ah_attr.src_path_bits);
     q->return_route.is_global = false;
     return sv_flow_walk(&q->flow, &q->route, &q->return_route, qp);
+}
+
+int ve_qp_walk(struct ve_qp *q)
+{
+    int error = walk(q);
+
+    ve_ways_fit(q);
+    return error;
 }
 
 /* A peer that cannot copy to this process will order copies from it. For datagrams the senders are
@@ -303,8 +314,10 @@ static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_att
 {
     struct softib_event drained = { .type = IBV_EVENT_SQ_DRAINED, .element = (uintptr_t)&q->ex.qp_base };
 
-    if ((to == IBV_QPS_RTR || to == IBV_QPS_RTS) && q->s->type != IBV_QPT_UD)
+    if ((to == IBV_QPS_RTR || to == IBV_QPS_RTS) && q->s->type != IBV_QPT_UD) {
+        ve_ways_drop(q);
         ve_qp_walk(q);
+    }
     if (to == IBV_QPS_RTR)
         serve_peer(q);
     if (to == IBV_QPS_RTS && q->head != q->tail)

@@ -13,6 +13,8 @@
 #include "sq_sched.h"
 #include "sq_sched_internal.h"
 
+#include <stdlib.h>
+
 static const struct { uint8_t there, back; bool reads; } kinds[] = {
     [IBV_WR_SEND] = { SV_MSG_SEND, SV_MSG_ACK, false },
     [IBV_WR_SEND_WITH_IMM] = { SV_MSG_SEND_IMM, SV_MSG_ACK, false },
@@ -33,14 +35,41 @@ static uint64_t octets_of(unsigned message, unsigned flags, uint64_t payload, ui
     return 4 * size.dwords + 2 * size.packets;
 }
 
-static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *route, uint32_t *dest)
+static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *route, struct sv_path *path)
 {
-    struct sv_path path;
+    return sv_path_walk(&sv_shared_fabric, route, path) == SV_OK && sv_timed_path_lay(timed, path->egress, path->links, route->sl);
+}
 
-    if (sv_path_walk(&sv_shared_fabric, route, &path) != SV_OK)
+/* Lay path number `way`, and back if `answer` has the LID of the sender (0: no answer). */
+static bool lay_way(struct ve_timed_way *way, struct sv_route_key route, uint16_t answer, struct sv_path *path)
+{
+    struct sv_path back;
+
+    if (!lay_one(&way->there, &route, path))
         return false;
-    *dest = path.dest;
-    return sv_timed_path_lay(timed, path.egress, path.links, route->sl);
+    if (!answer)
+        return true;
+    route.port = path->dest;
+    route.dlid = answer;
+    route.is_global = false;
+    if (!lay_one(&way->back, &route, &back))
+        return false;
+    if (back.ways > path->ways)
+        path->ways = back.ways;
+    return true;
+}
+
+/* Room for `n` paths. */
+static bool room(struct ve_sq_sched *l, unsigned n)
+{
+    struct ve_timed_way *ways = n > l->ways_n ? realloc(l->ways, n * sizeof *ways) : l->ways;
+
+    if (!ways)
+        return false;
+    l->ways = ways;
+    while (l->ways_n < n)
+        ways[l->ways_n++] = (struct ve_timed_way){ 0 };
+    return true;
 }
 
 /* Multicast: only the sender's link. */
@@ -48,33 +77,62 @@ static bool lay_group(struct ve_qp *q, struct ve_sq_sched *l)
 {
     uint32_t egress[1] = { q->s->port };
 
-    sv_timed_path_free(&l->paths[1]);
-    return sv_timed_path_lay(&l->paths[0], egress, 1, l->sl);
+    return sv_timed_path_lay(&l->ways[0].there, egress, 1, l->sl);
 }
 
 static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 {
     bool datagram = q->s->type == IBV_QPT_UD;
+    uint16_t answer = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | q->attr.ah_attr.src_path_bits);
     struct sv_route_key route = q->route;
-    uint32_t dest, none;
+    struct sv_path path;
 
     route.port = q->s->port;
     route.pkey = q->s->pkey;
+    route.way = 0;
     if (datagram) {
         route = (struct sv_route_key){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
     }
     l->dlid = route.dlid;
     l->sl = route.sl;
-    if (datagram && route.dlid >= SV_LID_MCAST_MIN)
-        return lay_group(q, l);
-    if (!lay_one(&l->paths[0], &route, &dest))
+    l->laid_n = 0;
+    if (!room(l, 1))
         return false;
+    if (datagram && route.dlid >= SV_LID_MCAST_MIN) {
+        l->laid_n = lay_group(q, l);
+        return l->laid_n;
+    }
     if (datagram || q->s->type == IBV_QPT_UC)
-        return true;
-    route.port = dest;
-    route.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | q->attr.ah_attr.src_path_bits);
-    route.is_global = false;
-    return lay_one(&l->paths[1], &route, &none);
+        answer = 0;
+    if (!lay_way(&l->ways[0], route, answer, &path))
+        return false;
+    l->keep_us = path.keep_us;
+    l->laid_n = 1;
+    for (unsigned n = path.ways; l->laid_n < n && room(l, n); l->laid_n++) {
+        route.way = l->laid_n;
+        if (!lay_way(&l->ways[l->laid_n], route, answer, &path))
+            break;
+    }
+    return true;
+}
+
+/* Return the path that the switches would choose at `now`: of equal ones, each in turn. */
+static unsigned choose(struct ve_sq_sched *l, uint64_t now)
+{
+    unsigned best = l->turn++ % l->laid_n;
+
+    if (l->laid_n < 2)
+        return 0;
+    if (l->keep_us && l->last_posted && l->chosen < l->laid_n &&
+        (l->keep_us == UINT32_MAX || now - l->last_posted < 1000 * (uint64_t)l->keep_us))
+        return l->chosen;
+    for (unsigned i = 1, first = best; i < l->laid_n; i++) {
+        unsigned way = (first + i) % l->laid_n;
+
+        if (sv_timed_path_is_freer(&l->ways[way].there, &l->ways[best].there, now))
+            best = way;
+    }
+    return best;
 }
 
 /* Look up the current path; false: no path, which the request itself will report. */
@@ -98,21 +156,25 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
     unsigned more = (datagram ? SV_WIRE_UD : 0) | (q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
     uint32_t mtu = datagram ? 4096 : 128u << q->route.mtu;
     uint64_t payload = 0, back;
+    const struct ve_timed_way *way;
 
     for (uint32_t i = 0; i < wr->sges; i++)
         payload += wr->sge[i].length;
     if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV || !paths(q, l, wr))
         return;
+    l->chosen = when->way = (uint16_t)choose(l, when->posted);
+    l->last_posted = when->posted;
+    way = &l->ways[when->way];
     when->octets = payload;
-    when->run = sv_timed_path_pass(&l->paths[0], when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
-                l->paths[0].latency_ns;
+    when->run = sv_timed_path_pass(&way->there, when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
+                way->there.latency_ns;
     when->done = when->run;
     if (!reliable)
         return;
-    back = sv_timed_path_pass(&l->paths[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->paths[0].latency_ns;
-    when->done = (back > when->run ? back : when->run) + l->paths[1].latency_ns;
+    back = sv_timed_path_pass(&way->back, when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + way->there.latency_ns;
+    when->done = (back > when->run ? back : when->run) + way->back.latency_ns;
     if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
-        when->run = when->done; /* the data does not arrive earlier */
+        when->run = when->done; /* the data arrives no earlier than that */
     if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
         when->done += l->last_read - when->run;
         when->run = l->last_read;

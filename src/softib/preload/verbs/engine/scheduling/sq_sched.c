@@ -103,6 +103,7 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
         return false;
     l->done = when->done;
     l->octets = when->octets;
+    l->way = when->way;
     return true;
 }
 
@@ -132,6 +133,11 @@ void ve_ran(struct ve_qp *q, uint64_t began, bool done)
         learn(&l->base_ns, took < BASE_MOST ? took : BASE_MOST);
     else if (took > l->base_ns)
         learn(&l->byte_ns, (took - l->base_ns) / l->octets);
+}
+
+unsigned ve_scheduled_way(const struct ve_qp *q)
+{
+    return q->sched ? q->sched->way : 0;
 }
 
 bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
@@ -178,8 +184,11 @@ void ve_sched_free(struct ve_qp *q)
 
     if (!l)
         return;
-    sv_timed_path_free(&l->paths[0]);
-    sv_timed_path_free(&l->paths[1]);
+    for (unsigned i = 0; i < l->ways_n; i++) {
+        sv_timed_path_free(&l->ways[i].there);
+        sv_timed_path_free(&l->ways[i].back);
+    }
+    free(l->ways);
     free(l->when);
     free(l->held);
     free(l);

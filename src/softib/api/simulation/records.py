@@ -1,0 +1,281 @@
+"""Parts of the figures of a simulation: busy ports, remedies, variants, loads over time, and the
+timeline of a message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.analysis.simulation.victim_flows import Flow
+from softib.result import Result
+
+__all__ = [
+    "Agreed",
+    "BusyPortFigures",
+    "EthernetTotals",
+    "Heat",
+    "JobTimes",
+    "LoadsOverTime",
+    "MessageTrace",
+    "PairShare",
+    "Remedy",
+    "SlowMessage",
+    "SlowPhase",
+    "TracedHop",
+    "TracedPacket",
+    "Variant",
+    "VictimFigures",
+    "WaitedFor",
+]
+
+
+@dataclass
+class Agreed(Result):
+    """Results within 5 % of the packet layer."""
+
+    end: bool
+    """The end of the run."""
+    mean: bool
+    """The mean latency of messages."""
+    messages: bool
+    """The latency of each single message."""
+
+
+@dataclass
+class PairShare(Result):
+    """Two hosts with traffic through a port."""
+
+    source: str
+    destination: str
+    share: float
+    """Share of the port's bytes."""
+
+
+@dataclass
+class VictimFigures(Result):
+    """Messages that do not cross the port and wait behind its flows."""
+
+    messages: int
+    jobs: list[str]
+    worst: int
+    """Number of the message with the largest slowdown."""
+    slowdown: float
+    """Its latency over that of the message alone."""
+    source: str
+    destination: str
+    latency_us: float
+
+
+@dataclass
+class BusyPortFigures(Result):
+    """A port with a large load, the cause of the load, and changes that may reduce it."""
+
+    port: str
+    peer: str
+    gbps: float
+    load: float
+    """Share of the run in which the link was busy."""
+    bytes: float
+    vls: list[int]
+    """Virtual lanes in use."""
+    hop: int
+    """Position of the port on the paths of the first pair, from 1 to ``hops``."""
+    hops: int
+    pairs: int
+    """Pairs of hosts with traffic through the port."""
+    top_pairs: list[PairShare]
+    cause: str
+    help: str
+    changes: list[str]
+    """Changes for ``--what-if`` that may help: cc, ar, engine, vl."""
+    flows: int
+    """Flows through the port."""
+    top_flows: list[Flow]
+    victims: VictimFigures | None
+
+
+@dataclass
+class Remedy(Result):
+    """A change that the causes of busy ports suggest. Ratios compare the changed run with this run; they are null
+    if the change was not run."""
+
+    change: str
+    ports: list[str]
+    """Ports with that cause."""
+    verified: bool
+    """The changed run was simulated."""
+    why: str
+    """Why it was not."""
+    ratio: float | None
+    """Ratio of the virtual time."""
+    mean_ratio: float | None
+    """Ratio of the mean latency."""
+    p99_ratio: float | None
+    """Ratio of the latency p99."""
+    jobs: dict[str, float]
+    """Ratio of the latency p99 of each job."""
+
+
+@dataclass
+class JobTimes(Result):
+    """A job of a variant."""
+
+    job: str
+    took_us: float
+    p99_us: float | None
+    """Latency p99."""
+
+
+@dataclass
+class Variant(Result):
+    """A run with a change, in one column beside the others."""
+
+    change: str
+    engine: str
+    good: bool
+    agreement: Agreed
+    simulated_us: float
+    wall_s: float
+    ratio: float | None
+    """Virtual time over that of the unchanged run."""
+    latency_us: dict[str, float]
+    """Percentiles."""
+    busiest: float | None
+    """Load of the busiest link."""
+    waits: int | None
+    """PortXmitWait of all ports."""
+    discards: int | None
+    """PortXmitDiscards of all ports."""
+    jobs: list[JobTimes]
+
+
+@dataclass
+class SlowMessage(Result):
+    """A message with a long latency."""
+
+    message: int
+    job: str
+    source: str
+    destination: str
+    size: int
+    began_us: float
+    latency_us: float
+    gbps: float
+
+
+@dataclass
+class SlowPhase(Result):
+    """A long phase of an all-to-all with barriers."""
+
+    shift: int
+    took_us: float
+    most_flows: int
+    """Flows on the busiest link."""
+
+
+@dataclass
+class Heat(Result):
+    """Loads or queues of a port or tier, one value an interval."""
+
+    name: str
+    peak: str
+    """The largest value, as text."""
+    values: list[float]
+
+
+@dataclass
+class LoadsOverTime(Result):
+    """Loads and queues by interval."""
+
+    interval_us: float
+    intervals: int
+    ports: list[Heat]
+    """Share of each interval in which the port's link was busy."""
+    tiers: list[Heat]
+    queues: list[Heat]
+    """Bytes in the buffers of ports."""
+
+
+@dataclass
+class EthernetTotals(Result):
+    """Totals over all ports of a run over Ethernet."""
+
+    gbps: float
+    """Rate of the hosts' links."""
+    pause_frames_sent: int
+    tail_drops: int
+    headroom_drops: int
+    ecn_marked: int
+    peak_queue: int
+    """The longest queue in bytes."""
+    longest_pause_share: float
+    """The largest share of the run in which a port was paused."""
+    cpu_send_us: float
+    """CPU time of all hosts for sending."""
+    cpu_receive_us: float
+
+
+@dataclass
+class WaitedFor(Result):
+    """A packet in front of a traced one."""
+
+    message: int
+    source: str
+    destination: str
+    took_us: float | None
+
+
+@dataclass
+class TracedHop(Result):
+    """A packet at a port of its path; times are null for events that did not happen."""
+
+    port: str
+    vl: int
+    arrived_us: float | None
+    sent_us: float | None
+    left_us: float | None
+    waits_us: dict[str, float | None]
+    """Waiting time by cause."""
+    behind: list[WaitedFor]
+    """Packets sent while it waited."""
+
+
+@dataclass
+class TracedPacket(Result):
+    """A packet of a traced message."""
+
+    kind: str
+    psn: int
+    octets: int
+    """Bytes on the wire."""
+    backward: bool
+    """It travels from the destination to the source."""
+    hops: list[TracedHop]
+    received_us: float | None
+    written_us: float | None
+    """When its data was in memory."""
+    lost_us: float | None
+    lost_at: str | None
+    """Port at which it was lost."""
+
+
+@dataclass
+class MessageTrace(Result):
+    """The timeline of a message; times are null for events that did not happen."""
+
+    message: int
+    job: str
+    source: str
+    destination: str
+    size: int
+    posted_us: float | None
+    ready_us: float | None
+    arrived_us: float | None
+    completed_us: float | None
+    latency_us: float | None
+    packets: list[TracedPacket]
+    left_out: int
+    """Packets without a timeline."""
+    last: int | None
+    """Row in ``packets`` of the packet with which the message arrived."""
+    parts_us: dict[str, float | None]
+    """Parts of the latency, of that packet."""

@@ -1,0 +1,19 @@
+/*
+ * The paths of a queue pair whose packets switches route adaptively. Each message takes one of them: on a paced fabric the
+ * one that the switches would prefer by the work of their links when it is posted (scheduling/pace.c), otherwise
+ * the next in turn. The flow of the current path is q->flow, with its cell, so that counters show where
+ * packets went.
+ */
+#ifndef SOFTIB_VERBS_ENGINE_WAYS_H
+#define SOFTIB_VERBS_ENGINE_WAYS_H
+
+#include "qp.h"
+
+/* Take the path of the next message. */
+void ve_way_next(struct ve_qp *q);
+/* After a walk: as many paths as it found. */
+void ve_ways_fit(struct ve_qp *q);
+/* The destination changes: release all paths but the current one. */
+void ve_ways_drop(struct ve_qp *q);
+
+#endif

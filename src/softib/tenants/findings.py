@@ -1,0 +1,96 @@
+"""Partitions that do not isolate, or do not work, as they are: findings for the operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.tenants.model import DEFAULT_BASE, FULL_BIT, guid_text, pkey_text
+from softib.tenants.state import State
+from softib.tenants.subnet import SubnetView
+
+__all__ = ["Finding", "partition_findings"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``.
+    ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is present."""
+
+    kind: str
+    where: str
+    text: str
+    begun_s: float | None = None
+    ended_s: float | None = None
+
+
+def partition_findings(state: State, view: SubnetView) -> list[Finding]:
+    """Return what is wrong with the partitions of ``state`` at the ports of ``view``."""
+    return _default(state, view) + _index0(state, view) + _qos(state, view)
+
+
+def _default(state: State, view: SubnetView) -> list[Finding]:
+    """Return full members of the default partition, through which ports of different partitions meet."""
+    manager = view.manager
+    name_of = lambda guid: view.ports[guid].name if guid in view.ports else guid_text(guid)
+    named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
+    guids = {guid for p in named for guid in p.members}
+    full = sorted(g for g in guids - {manager} if state.partitions[DEFAULT_BASE].membership(g) & FULL_BIT)
+    out = []
+    if full and len(named) > 1:
+        text = (
+            f"{name_of(full[0])} and {len(full) - 1} more members of partitions are full members of the default "
+            f"partition 0x7fff, through which every port can reach them; PUT /tenants/v1/default_membership "
+            f'{{"membership": "limited"}}, and remove them from 0x7fff'
+        )
+        out.append(Finding("isolation", pkey_text(DEFAULT_BASE), text))
+    if manager in guids:
+        keys = ", ".join(map(pkey_text, sorted(state.memberships(manager) - {DEFAULT_BASE})[:4]))
+        text = (
+            f"{name_of(manager)} is the subnet manager's port, a full member of the default partition, and in "
+            f"{keys}: every port can reach it; run the manager on a host without a partition"
+        )
+        out.append(Finding("isolation", guid_text(manager), text))
+    return out
+
+
+def _index0(state: State, view: SubnetView) -> list[Finding]:
+    first: dict[int, list[int]] = {}
+    for partition in list(state.partitions.values()):
+        if partition.index0:
+            for guid in partition.members if partition.pkey != DEFAULT_BASE else ():
+                first.setdefault(guid, []).append(partition.pkey)
+    manager = view.manager
+    out = []
+    if manager in first:
+        text = (
+            f"{guid_text(manager)} is the subnet manager's port, and {pkey_text(min(first[manager]))} wants index "
+            f"0 of it, where management needs the default P_Key; no member has it there until you remove this port, or "
+            f"run the manager on another host"
+        )
+        out.append(Finding("index0", guid_text(manager), text))
+    return out + [
+        Finding(
+            "index0",
+            guid_text(guid),
+            f"{guid_text(guid)} is in {len(pkeys)} partitions that want index 0 "
+            f"({', '.join(map(pkey_text, sorted(pkeys)[:4]))}); {pkey_text(min(pkeys))} has it",
+        )
+        for guid, pkeys in sorted(first.items())
+        if len(pkeys) > 1
+    ]
+
+
+def _qos(state: State, view: SubnetView) -> list[Finding]:
+    """Return partitions that need more than a member's port supports: no path or group has that
+    MTU or rate."""
+    out = []
+    for partition in list(state.partitions.values()):
+        mtu = partition.qos.codes[0]
+        small = sorted(g for g in partition.members if 0 < (p.mtu if (p := view.ports.get(g)) else 0) < mtu)
+        if small:
+            text = (
+                f"{pkey_text(partition.pkey)} wants an MTU of {partition.qos.mtu}k and {len(small)} of its ports, "
+                f"{view.ports[small[0]].name} among them, have less; they cannot join its IPoIB group"
+            )
+            out.append(Finding("qos", pkey_text(partition.pkey), text))
+    return out
