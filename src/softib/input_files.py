@@ -203,7 +203,7 @@ def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, e
 
     Raises :class:`UnreadableFile` as :func:`content` does, and if the file is cut, binary or not UTF-8.
     """
-    got = text_content(path, most, kind) if errors == "strict" else content(path, most, kind)
+    got = text_content(path, most, what) if errors == "strict" else content(path, most, what)
     if got.flaw:
         raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
     try:
