@@ -209,7 +209,7 @@ def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, e
     try:
         return got.data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {kind}") from None
+        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
 
 
 def text_content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
