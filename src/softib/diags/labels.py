@@ -71,7 +71,7 @@ class Labels:
 
     @property
     def by_ports(self) -> bool:
-        """Whether the numbers of the switches are places that their ports give."""
+        """Return whether the numbers of the switches are places that their ports give."""
         return any(made.by_ports for made in self.classes)
 
 
