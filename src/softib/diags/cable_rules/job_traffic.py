@@ -218,7 +218,7 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
     size = evidence.get("octets_per_packet", 0)
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:
         return (
-            f"; what they send looks like IPoIB (multicasts, {size:.0f} octets a packet; counters do not know the "
+            f"; what they send looks like IPoIB (multicasts, {size:.0f} bytes a packet; counters do not know the "
             f"transport)"
         )
     return ""
