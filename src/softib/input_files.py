@@ -15,6 +15,7 @@ bytes: they are kept in memory until :func:`release`.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import lzma
 import os
 import stat
@@ -37,6 +38,7 @@ __all__ = [
     "head",
     "is_stdin",
     "json_document",
+    "raw_pieces",
     "read_text",
     "release",
     "shown_name",
@@ -183,7 +185,19 @@ def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> I
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
 
-def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
+def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file, device or stream of any length as they are, never unpacked, in pieces of ``size``; the
+    last may be shorter. Raises :class:`UnreadableFile`."""
+    try:
+        with contextlib.ExitStack() as files:
+            file = sys.stdin.buffer if is_stdin(path) else files.enter_context(open(path, "rb"))
+            while piece := file.read(size):
+                yield piece
+    except OSError as error:
+        raise UnreadableFile(f"{shown_name(path)}: {error.strerror or error}") from None
+
+
+def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
     """Return a whole text file in UTF-8 without its byte-order mark. ``errors`` as for
     :meth:`bytes.decode`; a reader that is not strict also gets binary data, line by line.
 

@@ -97,3 +97,36 @@ def test_a_long_block_is_searched_like_its_lines(tmp_path):
     assert [e.symptom for e in every.events] == [e.symptom for one in short for e in one.events] != []
     first = next(e for e in every.events if "Failed status" in e.text)
     assert lines[first.line - 1] == first.text and every.lines == len(lines)
+
+
+def printed(ends, order):
+    """perftest's lines of programs with these (local, remote) LIDs, one line of the program of each number in ``order``."""
+    lines = [
+        iter(
+            [
+                f" local address: LID 0x{a:02x} QPN 0x004d PSN 0x8cb909",
+                f" remote address: LID 0x{b:02x} QPN 0x4c PSN 0x1",
+            ]
+        )
+        for a, b in ends
+    ]
+    return [next(lines[n]) for n in order] + [" Failed status 12: wr_id 0 syndrom 0x81"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "order", "pairs"),
+    [
+        (((3, 9), (17, 21)), (0, 1, 0, 1), {(3, 9), (3, 21), (17, 9), (17, 21)}),
+        (((3, 9), (17, 21)), (0, 1, 1, 0), {(3, 9), (3, 21), (17, 9), (17, 21)}),
+        (((3, 9), (17, 21)), (0, 0, 1, 1), {(3, 9), (17, 21)}),
+        (((3, 9), (9, 3)), (0, 1, 0, 1), {(3, 9), (9, 3)}),
+        (((3, 9), (3, 9)), (0, 1, 0, 1), {(3, 9)}),
+    ],
+)
+def test_lines_of_two_programs_without_labels_pair_no_ends_that_may_not_belong_together(tmp_path, ends, order, pairs):
+    """The true pairs are among those of the log; an error gets ends only if the log has one pair."""
+    log = read_logs([written(tmp_path, "job.log", printed(ends, order))])
+    assert {(a.lid, b.lid) for a, b in log.pairs} == pairs >= set(ends)
+    assert any("mixed" in p for p in log.problems) == (len(pairs) > 2)
+    (error,) = log.events
+    assert bool(error.remote) == (len(pairs) == 1)

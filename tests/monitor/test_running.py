@@ -88,6 +88,16 @@ def test_rounds_see_the_bad_cable_and_no_other(running):
             view.sort("colour")
 
 
+def test_what_was_dead_or_slow_before_the_first_round_is_named(running):
+    """A switch without power has no counters; neither has a cable that is out; one that trained low moves none."""
+    running("fault", "switch-down", "spine-2")
+    running("fault", "link-down", "leaf-1[2]")
+    running("fault", "downgrade", "leaf-2[3]", "--width", "1")
+    found = library.diagnose(library.observe("one", rounds=2, every=0.3), "one").at_least("warning")
+    named = {place for f in found for place in map(str, f.where)}
+    assert "spine-2" in named and "leaf-2[3]" in named and {"leaf-1[2]", "host-0002"} & named, list(found)
+
+
 @pytest.mark.slow
 def test_the_exporter_serves_and_ends_with_its_fabric(running):
     exporter = subprocess.Popen(

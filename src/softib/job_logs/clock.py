@@ -17,6 +17,25 @@ _SYSLOG = re.compile(
 _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
+_DMESG = re.compile(r"^\[(?:\S+ +)?(?:(\d{1,2})[^\W\d_]|([^\W\d_]+)\.?) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (20\d\d)\]")
+"""``dmesg -T`` in the language of its host: weekday and month are strftime's %a and %b; Chinese, Japanese and Korean
+number the months."""
+_ABBREVIATED = (
+    "jan jän janv ene gen sty янв",
+    "feb févr fev lut фев",
+    "mar mär mars mrt мар",
+    "apr avril abr kwi апр",
+    "may mai mag mei maj мая май",
+    "jun juin giu cze июн",
+    "jul juil lug lip июл",
+    "aug août ago sie авг",
+    "sep sept set wrz сен",
+    "oct okt ott out paź окт",
+    "nov lis ноя",
+    "dec déc dez dic gru дек",
+)
+"""Months in English, German, French, Spanish, Italian, Portuguese, Dutch, Polish and Russian (glibc's locales)."""
+_LOCAL_MONTHS = {name: i for i, names in enumerate(_ABBREVIATED, 1) for name in names.split()}
 
 
 def time_of(line: str, year: int) -> float | None:
@@ -34,6 +53,10 @@ def time_of(line: str, year: int) -> float | None:
     if match := _SYSLOG.search(head):
         month, d, h, mi, s, y = match.groups()
         return _seconds((int(y or year), _MONTHS[month], int(d), int(h), int(mi), int(s)), None, None)
+    if match := _DMESG.search(head):
+        number, month, d, h, mi, s, y = match.groups()
+        at = int(number) if number else _LOCAL_MONTHS.get(month.lower(), 0)
+        return _seconds((int(y), at, int(d), int(h), int(mi), int(s)), None, None)
     return None
 
 

@@ -77,10 +77,31 @@ def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
                 continue
         _Scan(log, shown_name(path), log.written_s).read(chunks(path, log.problems))
     _add_rank_events(log)
+    _demote_deaths(log)
     order = {symptom: i for i, symptom in enumerate(SYMPTOMS)}
     of_file = {name: i for i, name in enumerate(log.files)}
     log.events.sort(key=lambda e: (order[e.symptom], e.first_s or 0.0, of_file[e.file], e.line))
     return log
+
+
+MIXED = "lines of several programs are mixed, so which ends belong together is unknown; use a file for each, or labels"
+COMMUNICATION = frozenset({*STATUS.values(), "completion-error", "connect-failed", "address-unresolved"}) - {"flushed"}
+"""Symptoms after which many programs end with a signal."""
+
+
+def _demote_deaths(log: JobLog) -> None:
+    """Signals after an error of communication in the same log are its effect: the program or its launcher gave up. A
+    process whose death causes the error is reported before the retries of the others end."""
+    first: dict[str, Event] = {}
+    for event in log.events:
+        if event.symptom in COMMUNICATION and (event.file not in first or event.line < first[event.file].line):
+            first[event.file] = event
+    for event in log.events:
+        error = first.get(event.file)
+        if event.symptom != "process-died" or error is None or error.line > event.line:
+            continue
+        if error.first_s is None or event.first_s is None or error.first_s <= event.first_s:
+            event.symptom = "aborted"
 
 
 @dataclass
@@ -89,7 +110,12 @@ class _Stream:
 
     host: str = ""
     last: tuple[int, Event] | None = None
-    open_end: End | None = None
+    open_ends: list[End] = field(default_factory=list)
+    """Own ends of programs that have not printed the other end yet."""
+    answered: int = 0
+    """Other ends that were printed while several own ones were open."""
+    mixed: bool = False
+    """Lines of several programs are mixed, so that it is unknown which ends belong together."""
     pairs: list[tuple[End, End]] = field(default_factory=list)
 
 
@@ -117,6 +143,8 @@ class _Scan:
         self.log.lines += self.line
         self._name_ends()
         self.log.events += self.events.values()
+        if any(stream.mixed for stream in self.streams.values()):
+            self.log.problems.append(f"{self.name}: {MIXED}")
         pairs = dict.fromkeys(p for stream in self.streams.values() for p in stream.pairs)
         self.log.pairs += [p for p in pairs if p not in self.log.pairs]
 
@@ -224,14 +252,23 @@ class _Scan:
 
 
 def _pair(stream: _Stream, local: End, remote: End) -> None:
-    """Note the ends that a program prints: its own, then the other's."""
-    if local.lid or local.gid:
-        stream.open_end = local
-    if (remote.lid or remote.gid) and stream.open_end is not None:
-        pair = (stream.open_end, remote)
+    """Note the ends that a program prints: its own, then the other's. Where two programs have printed their own, the
+    other end belongs to either."""
+    if (local.lid or local.gid) and local not in stream.open_ends and len(stream.open_ends) < EVENTS_MOST:
+        stream.open_ends.append(local)
+    if not (remote.lid or remote.gid):
+        return
+    possible = [end for end in stream.open_ends if end != remote]
+    for pair in ((end, remote) for end in possible):
         if pair not in stream.pairs and len(stream.pairs) < EVENTS_MOST:
             stream.pairs.append(pair)
-        stream.open_end = None
+    if len(possible) == 1:
+        stream.open_ends.remove(possible[0])
+    elif possible:
+        stream.mixed = True
+        stream.answered += 1
+        if stream.answered >= len(stream.open_ends):
+            stream.open_ends, stream.answered = [], 0
 
 
 def _offsets(block: bytes) -> Iterable[int]:

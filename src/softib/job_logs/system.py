@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import re
+
 from softib.job_logs.patterns import Reader, pattern
 
-__all__ = ["KERNEL", "OPENSM", "SHELL", "SLURM", "UFM"]
+__all__ = ["DEATHS", "KERNEL", "OPENSM", "SHELL", "SLURM", "UFM"]
+
+DEATHS = tuple(
+    name
+    for names in (
+        "Killed, Segmentation fault, Aborted, Bus error",
+        "Getötet, Speicherzugriffsfehler, Abgebrochen, Bus-Zugriffsfehler",
+        "Processus arrêté, Erreur de segmentation, Abandon, Erreur du bus",
+        "Terminado (killed), Violación de segmento, Abortado, Error del bus",
+        "Ucciso, Errore di segmentazione, Annullato, Errore di bus",
+        "Morto, Falha de segmentação, Erro no barramento",
+        "已杀死, 段错误, 已放弃, 总线错误",
+        "強制結束, 程式記憶體區段錯誤, 匯流排錯誤",
+        "強制終了, 中止, バスエラー",
+        "죽었음, 세그멘테이션 오류, 중지됨, 버스 오류",
+        "Убито, Ошибка сегментирования, Аварийный останов, Ошибка шины",
+        "Unicestwiony, Naruszenie ochrony pamięci, Przerwane, Błąd szyny",
+        "Geëlimineerd, Segmentatiefout, Afgebroken, Busfout",
+    )
+    for name in names.split(", ")
+)
+"""strsignal(3) of KILL, SEGV, ABRT and BUS in thirteen languages. TERM is how others end a job after its error."""
 
 _KERNEL_HOST = r"(?:^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<host>[\w.-]+) kernel: )?"
 _FATAL = (
@@ -62,7 +85,7 @@ SLURM = Reader(
         pattern("oom_kill event", r"Detected \d+ oom[_-]kill events?", "out-of-memory"),
         pattern(
             "srun: error:",
-            r"srun: error: (?P<host>[\w.-]+): tasks? [\d,-]+: (?P<detail>Killed|Segmentation fault|Aborted|Bus error)",
+            rf"srun: error: (?P<host>[\w.-]+): tasks? [\d,-]+: (?P<detail>{'|'.join(map(re.escape, DEATHS))})",
             "process-died",
         ),
     ),
@@ -71,10 +94,15 @@ SLURM = Reader(
 SHELL = Reader(
     "shell",
     (
-        pattern("Killed", r": line \d+: +\d+ (?P<detail>Killed)\b", "process-died"),
-        pattern("Segmentation fault", r": line \d+: +\d+ (?P<detail>Segmentation fault)\b", "process-died"),
-        pattern("Aborted", r": line \d+: +\d+ (?P<detail>Aborted)\b", "process-died"),
-        pattern("Bus error", r": line \d+: +\d+ (?P<detail>Bus error)\b", "process-died"),
+        # bash names the line of its script and the process (": line 1:  4711 Killed"); dash prints the text alone.
+        *(
+            pattern(
+                name,
+                rf"(?:^(?={re.escape(name)}(?: \([^()]*\))?$)|\d\D{{1,3}} +\d+ )(?P<detail>{re.escape(name)})(?:\W|$)",
+                "process-died",
+            )
+            for name in DEATHS
+        ),
         # softib run: 128 + a signal that ends a program from inside (ILL, ABRT, BUS, FPE, SEGV), or KILL
         pattern(
             "ended with exit code",

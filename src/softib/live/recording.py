@@ -77,7 +77,7 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
 
 
 def collective_names() -> tuple[str, ...]:
-    """Names of collectives by their number in ``collectives.h``: ``MPI_Allreduce``, ``torch
+    """Return names of collectives by their number in ``collectives.h``: ``MPI_Allreduce``, ``torch
     all_reduce``. Number 0 is none."""
     text = COLLECTIVES.path.read_text(encoding="ascii")
     numbered = {

@@ -150,8 +150,10 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
         return mmap.mmap(fd, size)
     except OSError as error:
         path.unlink()
+        advice = "; enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
         raise InputError(
             f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}"
+            f"{advice if error.errno == errno.ENOSPC else ''}"
         ) from None
     finally:
         os.close(fd)

@@ -309,7 +309,7 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
 
 
 def stamp_of(path: Path | None) -> tuple[int, int] | None:
-    """A value that changes with each write of the file; None without a file."""
+    """Return a value that changes with each write of the file; None without a file."""
     if path is None:
         return None
     try:

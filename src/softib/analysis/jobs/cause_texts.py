@@ -20,9 +20,9 @@ LEAST = 0.01
 
 def hop_readings(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
     """Return the cables of the first pair's path from the tables, otherwise those common to all
-    shortest paths."""
+    shortest paths, each once (a log that names one end has a path out and back)."""
     sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
-    return [_hop(site, readings, port) for port in sure]
+    return [_hop(site, readings, port) for port in {int(site.cable[p]): p for p in reversed(sure)}.values()][::-1]
 
 
 _STATES = {-1: "not known", 0: "ok", 1: "down", 2: "went down and came back"}

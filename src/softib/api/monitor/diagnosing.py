@@ -180,6 +180,7 @@ STANDING = frozenset(
     {
         "absent-host",
         "absent-switch",
+        "isolated-part",
         "link-not-active",
         "missing-adapter",
         "missing-cable",

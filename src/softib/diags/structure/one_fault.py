@@ -33,6 +33,7 @@ CABLING = frozenset(
         "same-tier-cable",
         "unlinked-hca-port",
         "exchanged-leaves",
+        "exchanged-ports",
         "exchanged-switches",
         "extra-cable",
         "shifted-hosts",

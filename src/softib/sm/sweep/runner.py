@@ -70,7 +70,7 @@ class SweepRunner:
             stores=stores,
             groups=sa.groups,
             election=m.election,
-            registered=sa.registered,
+            registered=sa.up_to_date(),
             lids=m.has.lids,
             master=master,
             resume=resume,
