@@ -197,7 +197,7 @@ def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
         raise UnreadableFile(f"{shown_name(path)}: {error.strerror or error}") from None
 
 
-def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
+def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
     """Return a whole text file in UTF-8 without its byte-order mark. ``errors`` as for
     :meth:`bytes.decode`; a reader that is not strict also gets binary data, line by line.
 
