@@ -65,7 +65,7 @@ class Context:
 
     @cached_property
     def exchanged_hosts(self) -> dict[tuple[str, str], list[HostExchange]]:
-        """Return exchanged adapters by pair of hosts: by the order of names along the ports, for other pairs by the port
+        """Return exchanged adapters by pair of hosts: by the order of names along the ports, else by the port
         numbers of rails."""
         out = self._by_hosts(exchanged_hosts(self.view))
         return self._by_hosts(exchanged_in_units(self.view)) | out
