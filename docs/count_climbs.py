@@ -73,7 +73,8 @@ def layers() -> dict[str, int]:
 
 
 def entered(walk: Walk) -> list[str]:
-    """The modules of ``walk`` in the order in which it first enters them. A first run loads what is imported late."""
+    """The modules of ``walk`` in the order in which it first enters them. A first run performs the
+    late imports."""
     order: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

@@ -35,7 +35,7 @@ ARROW = (
 
 
 def svg(width: float, height: float, parts: list[str], about: str) -> str:
-    """A picture on white, with the sentence that says what it shows."""
+    """Return a picture on white, with a sentence that describes it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" role="img">'
         f'<title>{escape(about)}</title><style>{STYLE}</style>{ARROW}<rect width="{width:.0f}" height="{height:.0f}" style="fill:#fff;stroke:none"/>'

@@ -3,8 +3,8 @@
     python docs/draw_gallery.py            # writes the pictures
     python docs/draw_gallery.py --check    # exit 1 where a picture no longer shows its fabric
 
-Links are grey, and those that a finding names are red (error) or orange (warning). What only the page of a report uses (keys to
-press, what a click chooses) is left out. Same code, same bytes.
+Links are grey, and those that a finding names are red (error) or orange (warning). Parts that only
+the page of a report uses (keys, selection by click) are left out. Same code, same bytes.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def apply(cloud: str, tenants: Tenants) -> None:
         if guids != sorted(guid["guid"] for guid in partition["guids"]):
             key = key or ask("POST", "/tenants/v1/partitions", {"name": name})["pkey"]
             ask("PUT", "/ufmRestV3/resources/pkeys", {"pkey": key, "guids": guids, "partition_name": name})
-            print(f"{name}: P_Key {key}, {len(guids)} ports")
+            print(f"{name}: P_Key {key}, {len(guids)} port{'s' * (len(guids) != 1)}")
     for name, (key, _) in sorted(present.items()):
         ask("DELETE", f"/ufmRestV3/resources/pkeys/{key}")
         print(f"{name}: P_Key {key} removed")

@@ -12,7 +12,8 @@
     │   └── MadTimeout        … or did not answer
     └── SoftibBug             a bug of softib; please report
 
-``str(error)`` is always one printable line of bounded length: what is wrong, where, and what would be right.
+``str(error)`` is always one printable line of bounded length: what is wrong, where, and how to fix
+it.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ rule that is broken."""
 
 
 class SoftibError(Exception):
-    """Root of everything softib raises on purpose. ``exit_code`` is what the command line returns."""
+    """Root of everything softib raises on purpose. ``exit_code``: exit code of the command line."""
 
     exit_code = 2
 
@@ -95,7 +96,7 @@ class WrongCall(InputError, TypeError):
 
 
 class UnknownFormat(InputError):
-    """No reader recognises the content of the file."""
+    """Raised if no reader recognises the content of a file."""
 
 
 class UnreadableFile(InputError):
@@ -123,7 +124,8 @@ class MissingLibrary(InputError):
 
 
 class LimitError(SoftibError):
-    """More than a table or InfiniBand's address space can hold. The message names the limit."""
+    """Raised for more entries than a table or InfiniBand's address space can hold. The message
+    names the limit."""
 
 
 class PeerError(SoftibError):
@@ -168,8 +170,8 @@ def os_reason(error: OSError) -> str:
     return f"{error.strerror or error}{advice}"
 
 
-def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """The ``n`` names of ``known`` that look most like ``name`` (possibly none).
+def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
+    """The ``n`` names of ``candidates`` that look most like ``name`` (possibly none).
 
     Names that differ only in case, separators or zeros before a number count as the same: ``host-2`` means
     ``host-0002``, and nothing else is offered then. Otherwise a name is similar if :data:`SIMILAR` of its
@@ -177,7 +179,7 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """
     import difflib
 
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(candidates))
     wanted = _normalised(name)
     forms = {k: _normalised(k) for k in names}
     same = [k for k, form in forms.items() if form == wanted]

@@ -1,4 +1,5 @@
-"""How a user installs what an extra of softib needs, said with what this softib was installed from."""
+"""Commands that install the packages of an extra, for the way in which this softib was
+installed."""
 
 from __future__ import annotations
 

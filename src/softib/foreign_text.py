@@ -1,4 +1,5 @@
-"""How text from files, devices and schedulers is shown: printable, on one line, of bounded length.
+"""Text from files, devices and schedulers in a form that is safe to show: printable, on one line,
+of bounded length.
 
 Names come from strangers, and a terminal obeys the text that it shows: escape sequences, C1 controls, characters
 that change the direction of writing. Names, messages and pages pass :func:`shown` or

@@ -15,6 +15,7 @@ bytes: they are kept in memory until :func:`release`.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import lzma
 import os
 import stat
@@ -37,6 +38,7 @@ __all__ = [
     "head",
     "is_stdin",
     "json_document",
+    "raw_pieces",
     "read_text",
     "release",
     "shown_name",
@@ -76,7 +78,7 @@ _Unpacker = Any
 
 
 class _Inflate:
-    """One member of a gzip file, in the form of bz2 and lzma."""
+    """A member of a gzip file, in the form of bz2 and lzma."""
 
     def __init__(self) -> None:
         self.stream = zlib.decompressobj(wbits=31)
@@ -141,8 +143,8 @@ def head(path: str | os.PathLike[str], most: int) -> bytes:
     return small_content(path, most).data
 
 
-def content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
-    """Return all of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file
+def content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
+    """Return all of it, unpacked. ``kind`` it should be, and the ``most`` bytes that such a file
     has (default :data:`FILE_LIMIT`).
 
     Raises :class:`UnreadableFile`: the system gives no bytes, it is not a regular file, it is larger than ``most``,
@@ -152,7 +154,7 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
     got = small_content(path, most + 1)
     if len(got.data) > most:
         size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
-        raise UnreadableFile(f"{shown_name(path)}: more than {size}; a {what} has at most that")
+        raise UnreadableFile(f"{shown_name(path)}: more than {size}; a {kind} has at most that")
     return got
 
 
@@ -162,7 +164,7 @@ def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> I
     :func:`content` does."""
 
     def whole() -> bytes:
-        got = content(path, what="log")
+        got = content(path, kind="log")
         if got.flaw and problems is not None:
             problems.append(f"{shown_name(path)}: {got.flaw}")
         return got.data
@@ -183,37 +185,49 @@ def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> I
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
 
-def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
+def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file, device or stream of any length as they are, never unpacked, in pieces of ``size``; the
+    last may be shorter. Raises :class:`UnreadableFile`."""
+    try:
+        with contextlib.ExitStack() as files:
+            file = sys.stdin.buffer if is_stdin(path) else files.enter_context(open(path, "rb"))
+            while piece := file.read(size):
+                yield piece
+    except OSError as error:
+        raise UnreadableFile(f"{shown_name(path)}: {error.strerror or error}") from None
+
+
+def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
     """Return a whole text file in UTF-8 without its byte-order mark. ``errors`` as for
     :meth:`bytes.decode`; a reader that is not strict also gets binary data, line by line.
 
     Raises :class:`UnreadableFile` as :func:`content` does, and if the file is cut, binary or not UTF-8.
     """
-    got = text_content(path, most, what) if errors == "strict" else content(path, most, what)
+    got = text_content(path, most, kind) if errors == "strict" else content(path, most, kind)
     if got.flaw:
         raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
     try:
         return got.data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
+        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {kind}") from None
 
 
-def text_content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
+def text_content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
     """As :func:`content`, for a text. Raises :class:`UnreadableFile` also for a file with a NUL byte among others; a
     power failure may have left some at its end."""
-    got = content(path, most, what)
+    got = content(path, most, kind)
     if (at := got.data.rstrip(b"\0").find(b"\0")) >= 0:
-        raise UnreadableFile(f"{shown_name(path)}: binary data (byte {at} is NUL); give a {what}, which is text")
+        raise UnreadableFile(f"{shown_name(path)}: binary data (byte {at} is NUL); give a {kind}, which is text")
     return got
 
 
-def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int = 256 << 20) -> Any:
+def json_document(path: str | os.PathLike[str], kind: str, hint: str, most: int = 256 << 20) -> Any:
     """Return the document in a JSON file. ``hint``: what to do if the file is not JSON.
 
     Raises :class:`UnreadableFile` as :func:`read_text` does.
     """
     try:
-        return load_json(read_text(path, what, most))
+        return load_json(read_text(path, kind, most))
     except ValueError:
         raise UnreadableFile(f"{shown_name(path)}: not JSON; {hint}") from None
 

@@ -111,21 +111,25 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = CoreSchema.yaml_implicit_resolvers
 
 
-def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topology:") -> tuple[dict[str, Any], Lines]:
-    """Return the mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` with
+def load_yaml(
+    path: Path, document: str = "fabric file", keys: str = "name: and topology:"
+) -> tuple[dict[str, Any], Lines]:
+    """Return the mapping in ``path`` and the lines of its keys. ``document`` it is, and ``keys`` with
     which it begins, are for messages.
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a
     mapping), with the line.
     """
-    text = read_text(path, what, MAX_BYTES)
+    text = read_text(path, document, MAX_BYTES)
     path = Path(shown_name(path))
     loader = None
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
+        if root is None:
+            raise InputError(f"{path}: the file is empty; a {document} begins with keys like {keys}")
         if not isinstance(root, yaml.MappingNode):
-            raise InputError(f"{path}:1: not a {what}: it should begin with keys like {keys}")
+            raise InputError(f"{path}:1: not a {document}: it should begin with keys like {keys}")
         lines = Lines()
         _walk(path, root, (), lines, set())
         data: dict[str, Any] = loader.construct_document(root)
@@ -138,7 +142,7 @@ def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topo
     except yaml.YAMLError as error:
         raise UnreadableFile(f"{path}: not text: {one_line(str(error))}") from None
     except RecursionError:
-        raise InputError(f"{path}: nested too deeply for a {what}") from None
+        raise InputError(f"{path}: nested too deeply for a {document}") from None
     except ValueError as error:  # an explicit tag on a scalar that it does not match
         raise InputError(f"{path}: {one_line(str(error))}") from None
     finally:

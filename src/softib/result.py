@@ -45,7 +45,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Key:
-    """How a field is shown."""
+    """Form in which a field is shown."""
 
     name: str = ""
     """Its key in JSON; empty: the field's name."""
@@ -155,7 +155,7 @@ def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
 
 
 def _fields(cls: Any) -> tuple[Field[Any], ...]:
-    """None for a class whose keys are only properties."""
+    """Return the fields; none for a class whose keys are only properties."""
     return fields(cls) if is_dataclass(cls) else ()
 
 

@@ -44,5 +44,5 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def _is_of_disk(error: Exception) -> bool:
-    """Is this an exception of polars for an error of the system?"""
+    """Return whether this is an exception of polars for an error of the system."""
     return type(error).__module__.startswith("polars") and "os error" in str(error)

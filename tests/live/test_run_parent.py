@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -87,3 +88,47 @@ def test_a_program_on_verbs_that_fails_is_offered_why(one, stock, options):
     assert "no-device" in one("why", "job.log").split("1. ")[1].splitlines()[0]
     for words in (("sh", "-c", "exit 3"), (stock("ibv_devices"),)):
         assert "softib why" not in run(*words).stderr
+
+
+@pytest.mark.parametrize("how", ("down", pytest.param("killed", marks=pytest.mark.slow)))
+def test_programs_end_after_their_fabric(one, stock, how):
+    """POSIX: 128 + the signal. OpenSM, which goes on without its device, also where it is its own daemon."""
+    opensm = [stock("opensm"), "-f", str(one.folder / "osm.log"), "-p", "1"]
+    one.env["OSM_CACHE_DIR"] = one.env["OSM_TMP_DIR"] = str(one.folder)
+    deaf = ("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")
+    expected = (
+        ((), ("sleep", "1000"), 143),
+        (INTERPRETER, ("sleep", "1000"), 143),
+        ((), deaf, 137),
+        (("--node", "host-0002"), opensm, 0),
+    )
+    running = [
+        subprocess.Popen(one.words("run", *options, "--", *words), env=one.env, cwd=one.folder, stderr=subprocess.PIPE)
+        for options, words, _ in expected
+    ]
+    one("run", "--node", "host-0003", "--", *opensm, "-B")
+    one("run", "--", "sh", "-c", "sleep 1001 > /dev/null 2>&1 &")
+    left = lambda: [
+        pid
+        for pid, words in commands()
+        if str(one.folder) in words or words.startswith(("sleep\x001001", "/usr/bin/sleep\x001001"))
+    ]
+    assert wait_for(lambda: len(left()) >= 3)
+    if how == "down":
+        one("down", "one")
+    else:
+        os.kill(one.status()[0]["pid"], signal.SIGKILL)
+    for (_, words, code), program in zip(expected, running, strict=True):
+        assert program.wait(120) == code, words
+        assert b"the fabric is gone; its programs are ended" in program.stderr.read()
+        program.stderr.close()
+    assert wait_for(lambda: not left(), 120), "programs in the background"
+
+
+def commands() -> list[tuple[int, str]]:
+    """Return the number and words of every process."""
+    every = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            every.append((int(path.parent.name), path.read_text(errors="replace")))
+    return every

@@ -66,6 +66,33 @@ def test_leaves_of_a_tree_have_room_for_its_room_and_no_more(demand):
     assert leaves(tree.room)[1] == count < leaves(tree.room + 1)[1]
 
 
+@pytest.mark.parametrize(
+    "demand",
+    [
+        Demand(1024, oversubscription=2),
+        Demand(100, 1, "HDR", oversubscription=2),
+        Demand(512, oversubscription=3),
+        Demand(500, 1, "HDR"),
+        Demand(1000, oversubscription=4),
+        Demand(90, radix=36),
+    ],
+    ids=str,
+)
+def test_no_two_tiers_of_that_ratio_have_fewer_switches(demand):
+    """Over every split of a leaf: leaves hold the hosts, and spines hold the uplinks, as many from each leaf."""
+    radix, ratio = demand.switch_ports, demand.oversubscription
+    fewest = 10**9
+    for up in range(1, radix):
+        down = min(radix - up, int(up * ratio))
+        leaves = -(-demand.ports // down)
+        spines = next((s for s in range(1, up + 1) if up % s == 0 and s * radix >= leaves * up), None)
+        if spines is not None and leaves <= radix // (up // spines):
+            fewest = min(fewest, leaves + spines)
+    tree = next(c for c in candidates(demand)[0] if c.kind == "fat-tree" and c.parameters["levels"] == 2)
+    assert tree.fabric.sizes.switches == fewest
+    assert tree.parameters.get("oversubscription", 1) == ratio
+
+
 @pytest.mark.parametrize("gpus", [64, 200, 1024])
 def test_adapters_of_a_host_stand_in_one_place(gpus):
     """Whatever the design, 8 GPUs and their adapters are one host of the floor plan."""

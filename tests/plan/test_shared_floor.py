@@ -23,7 +23,7 @@ SERVERS = 20
 @pytest.fixture(scope="module")
 def fabrics():
     storage = {"hosts": 31 + SERVERS, "radix": 40, "generation": "HDR", "prefix": "storage-"}
-    return softib.generate("rail-optimized", nodes=31), softib.generate("fat-tree", **storage)
+    return softib.generate("rail-optimized", nodes=31, name="pod"), softib.generate("fat-tree", **storage)
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +150,8 @@ def test_a_misspelt_row_stays_a_row_that_matches_nothing(tmp_path):
             1,
             "no rack has room for management switch 1",
         ),
+        ({}, {}, 5, "storage has 51 adapters, too few for 5 in each of 31 hosts of pod"),
+        ({}, {}, None, "no host of storage has the name of a host of pod; use shared"),
         ({"management": {"units": 1, "kw": 45}}, {}, 1, "a device of 1 U and 45 kW does not fit"),
         ({"storage": {"units": 60, "kw": 1}}, {}, 1, "a device of 60 U"),
         ({"placed": [{"node": f"node-{n:03d}", "rack": "A01", "u": 8 * n} for n in range(1, 6)]}, {}, 1, "51 kW"),
@@ -157,7 +159,7 @@ def test_a_misspelt_row_stays_a_row_that_matches_nothing(tmp_path):
 )
 def test_impossible_floors_are_one_line(fabrics, floor, storage, shared, why):
     other = softib.generate(
-        "fat-tree", **{"hosts": 51, "radix": 40, "generation": "HDR", "prefix": "storage-"} | storage
+        "fat-tree", **{"hosts": 51, "radix": 40, "generation": "HDR", "prefix": "storage-", "name": "storage"} | storage
     )
     with pytest.raises(InputError, match=why) as error:
         softib.plan_cables(fabrics[0], FLOOR | floor, ancillary=[other], shared=shared)

@@ -317,7 +317,7 @@ def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask
     assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
     both = newest()
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
-    assert undo(both) == f"1 rows taken back; revision {newest() - 1} superseded the others"
+    assert undo(both) == f"1 row taken back; revision {newest() - 1} superseded the others"
     once = newest()
     assert undo(both) == f"0 rows taken back; revision {once} superseded it"
 
@@ -524,3 +524,15 @@ def test_a_change_that_reached_some_ports_names_them(ask, service, served, monke
     status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", {**body, "ports": names[:2]})
     assert status == 503 and answer["changed"] == [] and set(answer["failed"]) == set(names[:2])
     assert "state is unknown" in answer["error"]
+
+
+def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):
+    """It may not take the manager's port, so the answer is to try again; a partition without ports is made."""
+    monkeypatch.setattr(type(service), "manager_port", property(lambda self: None))
+    made = ask("POST", "/tenants/v1/partitions", {"name": "p"}, accounts["red"])
+    assert made[0] == 200
+    body = {"pkey": made[1]["pkey"], "guids": [GUID]}
+    status, document = ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"])
+    assert status == 503 and "send it again" in document["error"]
+    monkeypatch.undo()
+    assert ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"]) == (200, {})

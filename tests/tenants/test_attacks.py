@@ -44,7 +44,7 @@ def test_no_undo_leaves_a_partition_without_its_tenant(ask, service, who):
     made = newest(service)
     assert ask("POST", "/tenants/v1/partitions", {"name": "a", "tenant": "late"}, who["op"])[0] == 200
     status, document = ask("POST", f"/tenants/v1/revisions/{made}/undo")
-    assert status == 409 and "late still has 1 partitions" in document["error"]
+    assert status == 409 and "late still has 1 partition" in document["error"]
     assert "late" in service.state.tenants
     deleted = next(f"{k:#x}" for k, p in service.state.partitions.items() if p.tenant == "late")
     assert ask("DELETE", f"{KEYS}/{deleted}")[0] == 200

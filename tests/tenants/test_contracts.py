@@ -165,3 +165,89 @@ def test_syslog_gets_the_log_and_the_events_that_its_setting_selects(ask):
             assert ask("PUT", "/ufmRest/app/syslog", {"active": False}) == (200, {})
     for wrong in ("nowhere", "127.0.0.1:0", ":514", "127.0.0.1:99999"):
         assert ask("PUT", "/ufmRest/app/syslog", {**setting, "destination": wrong})[0] == 400
+
+
+CALLS = [
+    "resources/pkeys",
+    "resources/pkeys?guids_data=true&qos_conf=true",
+    "resources/pkeys/0x5?guids_data=true&qos_conf=true",
+    "resources/pkeys/0x99",
+    "resources/ports",
+    "resources/ports/{port}",
+    "resources/systems",
+    "resources/systems?ports=true",
+    "resources/systems/{system}",
+    "resources/links",
+    "resources/isolated_ports",
+    "app/ufm_version",
+    "app/smconf",
+    "app/versioning",
+    "app/events",
+    "app/events/1",
+    "app/alarms",
+    "app/unhealthy_ports",
+    "app/fabric_snapshot",
+    "app/syslog",
+    "monitoring/session/0/data",
+    "healthcheck",
+    "jobs",
+    "reports/1",
+]
+
+
+def test_every_answer_is_what_openapi_says(ask, service):
+    """Each GET of UFM's interface against its own document, whose objects may have no other keys; errors too."""
+    jsonschema = pytest.importorskip("jsonschema")
+    document = ask("GET", "/ufmRest/openapi.json")[1]
+    names = [one["operationId"] for ways in document["paths"].values() for one in ways.values()]
+    assert len(names) == len(set(names)), "a client has one function a call"
+
+    def closed(schema):
+        if isinstance(schema, dict):
+            return {k: closed(v) for k, v in schema.items()} | (
+                {"additionalProperties": False} if "properties" in schema else {}
+            )
+        return [closed(one) for one in schema] if isinstance(schema, list) else schema
+
+    strict = closed(document)
+
+    def judged(method, call, answer, status):
+        path = call.partition("?")[0].split("/")
+        fits = lambda known: (
+            len(known) == len(path) and all(a == b or a.startswith("{") for a, b in zip(known, path, strict=True))
+        )
+        known = min(
+            (k for k in strict["paths"] if fits(k.split("/")[1:]) and method in strict["paths"][k]),
+            key=lambda k: k.count("{"),
+        )
+        content = strict["paths"][known][method]["responses"][str(status)]["content"]["application/json"]["schema"]
+        assert content.get("additionalProperties") is not True and content.get("items", {}).get("type") != "object", (
+            known,
+            content,
+        )
+        jsonschema.validate(answer, {**content, "components": strict["components"]})
+
+    members = [f"{guid:016x}" for guid in list(service.view.ports)[:3]]
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": members}) == (200, {})
+    assert ask("POST", "/ufmRest/app/events/external_event", {"description": "d"}) == (200, {})
+    port = ask("GET", "/ufmRest/resources/ports?page_number=1&rpp=1")[1][0]
+    for method, path, body in (
+        ("post", "reports/UFM_Health", {}),
+        ("post", "app/tokens", {}),
+        ("put", "resources/pkeys", {"pkey": "0x5", "guids": members}),
+    ):
+        status, answer = ask(method.upper(), f"/ufmRest/{path}", body)
+        judged(method, path, answer, status)
+    for call in CALLS:
+        status, answer = ask("GET", f"/ufmRest/{call.format(port=port['name'], system=port['systemID'])}")
+        assert status == 200, (call, answer)
+        judged("get", call, answer, status)
+    for method, call, body, code in (
+        ("post", "resources/pkeys", {"pkey": "0x10000", "guids": []}, 400),
+        ("delete", "resources/pkeys/0x7fff", None, 409),
+        ("get", "resources/systems/99", None, 404),
+    ):
+        status, answer = ask(method.upper(), f"/ufmRest/{call}", body)
+        assert status == code
+        judged(method, call, answer, status)
+    assert "422" not in str(document["paths"]) and document["security"]

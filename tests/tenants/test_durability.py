@@ -203,6 +203,7 @@ def test_one_service_has_the_subnet_and_the_managers_file(tmp_path, monkeypatch)
     lock_subnet("other", tmp_path / "two").close()
     held.close()
     lock_subnet("cloud", tmp_path / "two").close()
+    assert list(tmp_path.iterdir()) == [tmp_path / "softib"], "no lock is left"
     with pytest.raises(InputError, match="cannot be written"):
         FileManager(tmp_path / "absent" / "partitions.conf", "true").lock_path()
 

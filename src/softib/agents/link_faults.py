@@ -76,8 +76,8 @@ class LinkFaults:
     # -- links --
 
     def cut(self, port: int, now_ps: int = 0) -> None:
-        """No signal passes any more. Both ends go down, count LinkDowned and poll; switches send
-        trap 128. A Set(PortInfo) does not bring the link up; :meth:`mend` does."""
+        """Cut the link, so that no signal passes. Both ends go down, count LinkDowned and poll;
+        switches send trap 128. A Set(PortInfo) does not bring the link up; :meth:`mend` does."""
         for end in self._ends(port):
             self._mark(end, CUT, True, now_ps)
         set_link(self.tables, int(port), False, int(now_ps))

@@ -230,9 +230,9 @@ class AgentPlane:
 
     def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
         """Return the trap MAD of ``notice`` to the port's master SM, and the port that sends it;
-        None if the port has no master SM. Send it with :meth:`send`: it arrives as a delivery at
-        the SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers
-        and repeats them."""
+        None if the port has no master SM. Pass it to :meth:`send`, which delivers it at the SM's
+        port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers and
+        repeats them."""
         info = self.fabric.port_info[notice.port]
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
         if not sm_lid or not lid:

@@ -20,7 +20,7 @@ The rules, with their source:
   most 32 times it), and is then abandoned. Another manager than the one it was sent to (MasterSMLID
   changed) gets it from the first copy on.
 * A trap of a port without a manager (MasterSMLID or LID 0) waits, without repetitions.
-* A repeated notice, while the first was not sent yet, is one trap. After that was sent, a
+* Notices of the same event that are waiting to be sent make one trap. After that was sent, a
   repetition is new: it follows when the manager has repressed the first.
 """
 
@@ -66,7 +66,7 @@ class PendingTrap:
     repeated: bool = False
 
     def says(self, other: Notice) -> bool:
-        """Return whether it is the same notice."""
+        """Return whether both traps report the same notice."""
         this = self.notice
         return (this.trap, this.detail, this.data) == (other.trap, other.detail, other.data)
 
@@ -87,9 +87,8 @@ class PortTraps:
 
 @dataclass
 class TrapCounts:
-    """Of all ports since the start: MADs ``sent``, traps that a manager ``repressed``, notices ``merged`` into a
-    waiting one, traps ``given_up`` after ten copies, notices ``lost`` because a
-    queue was full or the device lost its power."""
+    """Counts over all ports since the start: MADs ``sent``, traps that a manager ``repressed``,
+    notices ``merged`` into a waiting one, traps ``given_up`` after ten copies."""
 
     sent: int = 0
     repressed: int = 0
@@ -117,11 +116,11 @@ class TrapQueue:
         return sum(len(p.pending) for p in self._ports.values())
 
     def stats(self) -> dict[str, int]:
-        """For JSON: the counts, and ``pending``."""
+        """Return the counts and ``pending``, for JSON."""
         return {"pending": self.pending, **asdict(self.counts)}
 
     def by_number(self) -> dict[str, int]:
-        """For JSON: ``trap_128`` … with the count of each number raised."""
+        """Return how often each trap was raised, as ``trap_128`` …, for JSON."""
         return {f"trap_{number}": n for number, n in sorted(self.raised.items())}
 
     def collect(self, now_ps: int) -> None:

@@ -179,8 +179,8 @@ class _Lower:
 
 @dataclass
 class _Stage:
-    """Switches and those above them. ``links`` by lower switch: (port, upper switch, its port) of each cable; ``free``
-    by upper switch: its free ports."""
+    """Switches of a tier and those above them. ``links`` by lower switch: (port, upper switch, its
+    port) of each cable; ``free`` by upper switch: its free ports."""
 
     links: dict[str, list[tuple[int, str, int]]]
     free: dict[str, list[int]]
@@ -218,7 +218,7 @@ def _stage(fabric: Fabric, lower: Iterable[int], upper: Iterable[int]) -> _Stage
 
 
 def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Cables from new switches to those above, on their free ports; with too few of those, new
+    """Add cables from new switches to free ports of those above; with too few of those, also new
     switches above and the share of every lower switch's uplinks that moves to them."""
     need, have = sum(lower.uplinks for lower in fresh), stage.room()
     if have < need:
@@ -275,7 +275,7 @@ def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Additio
 
 
 def _parts(fabric: Fabric, nodes: np.ndarray) -> list[np.ndarray]:
-    """Return the parts into which the cables among ``nodes`` join them."""
+    """Return the connected parts of ``nodes``."""
     ends = fabric.port_node[fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]]
     inside = np.isin(ends, nodes).all(axis=1)
     part = components(fabric.sizes.nodes, *ends[inside].T)[nodes]

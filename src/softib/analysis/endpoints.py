@@ -33,7 +33,7 @@ class Endpoints:
 
     @property
     def rails(self) -> int:
-        """Ports of the host with most of them."""
+        """Number of ports of the host with most of them."""
         return int(self.rail.max(initial=0)) + 1
 
 

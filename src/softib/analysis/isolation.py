@@ -1,4 +1,5 @@
-"""Which cables to isolate: those that findings name, within a budget, never the last path between two hosts.
+"""Choose the cables to isolate: those that findings name, within a budget, never the last path
+between two hosts.
 
 Two proofs. The graph: without the cable its two switches are still connected, and each keeps half of its cables to
 other switches. The tables: softib's subnet manager brings up a copy of the fabric without the chosen cables, and its

@@ -42,7 +42,7 @@ BASE, FULL = 0x7FFF, 0x8000
 
 @dataclass(frozen=True)
 class Alternative(Result):
-    """Another egress of a switch, also on a shortest path."""
+    """A different egress of a switch, also on a shortest path."""
 
     portnum: int
     to: str

@@ -110,10 +110,15 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
 
 def _in_order(demand: Demand) -> tuple[list[Candidate], list[str]]:
     """Return the designs for ``demand``, first those with the requested oversubscription and the
-    fewest switches and cables, and the refused kinds."""
+    fewest switches and cables between them (UFM's cables, which some include, do not count), and the refused kinds."""
     shapes, refused = candidates(demand)
     other = lambda c: c.parameters.get("oversubscription", 1) != demand.oversubscription
-    return sorted(shapes, key=lambda c: (other(c), c.fabric.sizes.switches, c.fabric.sizes.cables)), refused
+    return sorted(shapes, key=lambda c: (other(c), c.fabric.sizes.switches, _between_switches(c.fabric))), refused
+
+
+def _between_switches(fabric: Fabric) -> int:
+    """Return the number of cables between switches."""
+    return int((fabric.switch_of_node[fabric.port_node[fabric.cable_port]] >= 0).all(axis=1).sum())
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:

@@ -108,7 +108,7 @@ class Prediction(Result):
     @property
     @also(before="seed")
     def rails(self) -> int:
-        """Ports of the host with most of them."""
+        """Number of ports of the host with most of them."""
         return self.endpoints.rails
 
     def pattern(self, name: str) -> Pattern:

@@ -149,15 +149,16 @@ def audit(
 def _unlike_running(
     source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> list[str]:
-    """Return what the twin of a running fabric has by default, where the running manager may have something else."""
+    """Return the defaults that the copy of a running fabric has, and in which the running manager
+    may differ."""
     from softib.monitor.opening import is_live
 
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]
     if not missing or not is_live(source):
         return []
-    what = " and ".join({"sm-config": "options", "partitions": "partitions"}[name] for name in missing)
+    records = " and ".join({"sm-config": "options", "partitions": "partitions"}[name] for name in missing)
     use = " ".join(f"--{name} FILE" for name in missing)
-    return [f"the twin's manager has default {what}, whatever the manager of {source} has (use {use})"]
+    return [f"the twin's manager has default {records}, whatever the manager of {source} has (use {use})"]
 
 
 def _rehearse(

@@ -32,7 +32,7 @@ KINDS = ("nodes", "ports", "links")
 
 
 class Fabric(Suggests):
-    """One InfiniBand fabric: its devices, cables, and recorded data. Created by :func:`load`,
+    """An InfiniBand fabric: its devices, cables, and recorded data. Created by :func:`load`,
     :func:`generate` and :func:`running`. All functions (``check``, ``route``, ``report``) work on a
     copy: a fabric never changes.
 

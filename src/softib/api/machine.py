@@ -122,7 +122,7 @@ def _run(folder: Path, progress: Callable[[str], None]) -> None:
 
 
 class _Job:
-    """One command of :data:`JOBS` in a process that ends with this one."""
+    """A command of :data:`JOBS` in a process that ends with this one."""
 
     def __init__(self, args: tuple[str, ...], folder: Path, env: dict[str, str]):
         self.verb, self.output = " ".join(args), folder / f"{'-'.join(args).replace('/', '_')}.log"

@@ -1,4 +1,4 @@
-"""One device of a fabric: ``fabric["leaf-1"]``."""
+"""A device of a fabric: ``fabric["leaf-1"]``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Node", "item_of"]
 
 
 class Node(Suggests):
-    """One switch, adapter or router: the fields of its row in :attr:`Fabric.nodes` (``name``,
+    """A switch, adapter or router: the fields of its row in :attr:`Fabric.nodes` (``name``,
     ``type``, ``guid``, ``firmware`` …) in ``row``, and its ports.
 
     >>> import softib
@@ -36,13 +36,13 @@ class Node(Suggests):
 
     @property
     def row(self) -> dict[str, Any]:
-        """Its row of the fabric's table of nodes."""
+        """Row of the node in the fabric's table of nodes."""
         row: dict[str, Any] = self.fabric.nodes[self._number : self._number + 1].rows(named=True)[0]
         return row
 
     @property
     def name(self) -> str:
-        """Its node description."""
+        """Node description."""
         return str(self.row["name"])
 
     @property
@@ -52,7 +52,7 @@ class Node(Suggests):
 
     @property
     def guid(self) -> str:
-        """Its node GUID in hexadecimal."""
+        """Node GUID in hexadecimal."""
         return str(self.row["guid"])
 
     @property

@@ -69,7 +69,7 @@ class NodeCheck(Suggests, Result):
 
     @property
     def good(self) -> bool:
-        """No fault."""
+        """Return whether the host has no fault."""
         return not self.faults
 
     @property

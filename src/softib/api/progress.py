@@ -42,8 +42,8 @@ class Timed:
 
 
 def on_compiling(listener: Callable[[str, int, int], None]) -> None:
-    """From now on, call ``listener`` with the name of each unit of kernels that is compiled, how
-    many are done, and how many there are (-1 while another process compiles them).
+    """Call ``listener`` for each unit of kernels that is compiled, with its name, how many are
+    done, and how many there are (-1 while another process compiles).
 
     Kernels are compiled once a machine, which takes seconds (``softib compile`` does it
     beforehand).

@@ -178,8 +178,8 @@ class Report(Suggests):
 
     @property
     def prediction(self) -> Prediction | None:
-        """None if fewer than two hosts have an address, or the fabric could not be brought up (see
-        ``notes``)."""
+        """Prediction of the fabric's traffic; None if fewer than two hosts have an address, or the
+        fabric could not be brought up (see ``notes``)."""
         return None if self._found.prediction is None else Prediction(self._found, self.fabric)
 
     @property

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
 from softib.errors import InputError
+from softib.input_files import is_stdin, raw_pieces
 from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
@@ -102,7 +104,7 @@ class NvmeSubsystem(Result):
 
 @dataclass
 class NvmeTransfer(Result):
-    """One operation on a namespace."""
+    """Result of a read or write of a namespace."""
 
     document = "nvme-transfer"
 
@@ -325,6 +327,35 @@ class NvmeDisk(Suggests):
         """Return whether the namespace holds ``data`` at ``offset``, compared by the target."""
         return self._disk.compare(offset, data)
 
+    def write_file(self, file: str | os.PathLike[str], offset: int = 0, through: bool = False) -> int:
+        """Write the bytes of ``file`` (``-``: standard input) at ``offset``, and return their number.
+        A file that does not fit is refused before the first byte is written, a stream at the end of
+        the namespace."""
+        size = 0
+        for at, piece in self._pieces(file, offset):
+            self.write(at, piece, through)
+            size += len(piece)
+        return size
+
+    def compare_file(self, file: str | os.PathLike[str], offset: int = 0) -> tuple[bool, int]:
+        """Return whether the namespace holds the bytes of ``file`` at ``offset``, compared by the
+        target, and their number."""
+        equal, size = True, 0
+        for at, piece in self._pieces(file, offset):
+            equal &= self.compare(at, piece)
+            size += len(piece)
+        return equal, size
+
+    def _pieces(self, file: str | os.PathLike[str], offset: int) -> Iterator[tuple[int, bytes]]:
+        if not is_stdin(file) and Path(file).is_file():
+            self._disk.check(offset, Path(file).stat().st_size)
+        at = offset
+        for piece in raw_pieces(file, PART):
+            yield at, piece
+            at += len(piece)
+        if at == offset:
+            self._disk.check(offset, 0)
+
     def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
         """Write zeroes; ``deallocate``: release the space in the target's file."""
         self._disk.zero(offset, size, deallocate)
@@ -398,6 +429,8 @@ class NvmeDisk(Suggests):
 
 MAX_PIECE = 1 << 17
 """Bytes of a command's data; a target may allow less."""
+PART = 16 << 20
+"""Bytes of a file in memory."""
 
 
 def _controllers(entries: Sequence[Entry], host: object, notice: Notice) -> list[HostController]:

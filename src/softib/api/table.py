@@ -271,7 +271,7 @@ def _as_input_error(method: str) -> Iterator[None]:
 
 
 class _Groups:
-    """The result of ``group_by``; like in polars, columns are only looked up when it is used."""
+    """The result of ``group_by``; as in polars, columns are looked up when it is used."""
 
     def __init__(self, groups: Any):
         self._groups = groups

@@ -187,8 +187,8 @@ def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
-    """Return paths by the tables that the fabric has, or that the default engine makes at the first
-    question."""
+    """Return paths by the fabric's tables; without tables the default engine computes them at the
+    first query."""
     import threading
 
     from softib.api.operations import route
@@ -208,7 +208,7 @@ Sl = Callable[[int, int], tuple[int, str]]
 
 
 def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callable[[Any, str, str], dict[str, object]]:
-    """Why a path is as it is, by tables that were read."""
+    """Return why a path is as it is, by tables that were read."""
 
     def explained(fabric: Any, a: str, b: str) -> dict[str, object]:
         from softib.analysis.path_explanation import ends_of, explain

@@ -1,4 +1,4 @@
-"""The documents of ``--json``: which result prints each of them."""
+"""The documents of ``--json``, each with the result that prints it."""
 
 from __future__ import annotations
 

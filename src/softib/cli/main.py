@@ -174,7 +174,7 @@ class VerbGroup(click.Group):
             raise click.Abort from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Verbs with their lines, without importing them."""
+        """Complete verbs, with their help lines, without importing them."""
         from click.shell_completion import CompletionItem
 
         verbs = [CompletionItem(verb, help=line) for verb, line in VERBS.items() if verb.startswith(incomplete)]

@@ -85,7 +85,7 @@ def send_rtu(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def has_rtu(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """It is the active side, whose last message was an RTU."""
+    """Return whether the endpoint is the active side and has sent its RTU."""
     return bool(e.last_mad)
 
 
@@ -187,7 +187,7 @@ def _hold_ms(cm: Connections, m: Message) -> int:
 
 
 def may_wait(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """Is there room and time to hold the request?"""
+    """Return whether there is room and time to hold the request."""
     return len(cm.early) < MOST_HELD and _hold_ms(cm, m) >= 1
 
 

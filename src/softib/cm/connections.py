@@ -113,7 +113,7 @@ hold none."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
-    """For ports without a data path."""
+    """Return None: ports without a data path have no messages."""
     return None
 
 
@@ -188,7 +188,7 @@ class Connections:
         self.by_peer[e.peer_guid, e.peer_comm_id] = e
 
     def forget(self, e: Endpoint) -> None:
-        """From now on no message and no timer refers to ``e``."""
+        """Remove all references of messages and timers to ``e``."""
         answered(e)
         for timer in Timer:
             self.timers.stop(e, timer)
@@ -212,7 +212,7 @@ class Connections:
         self.timers.start(e, self.timing.response_ms)
 
     def post_pathless(self, port: int, dlid: int, mad: bytes) -> None:
-        """To a sender without a connection."""
+        """Post a message to a sender without a connection."""
         self.outbox.append(OutgoingMad(port, dlid, 0, 0, mad))
 
 

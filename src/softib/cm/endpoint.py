@@ -54,7 +54,7 @@ class Path:
 
     @classmethod
     def of(cls, record: bytes) -> Path:
-        """From PathRecord's bytes."""
+        """Return the path in a PathRecord's bytes."""
         r = codec(PathRecord).unpack(record)
         return cls(
             sgid=r["sgid"],
@@ -74,7 +74,7 @@ class Path:
 
     @classmethod
     def back(cls, req: dict) -> Path:
-        """To the sender of this REQ: its primary path, seen from the receiver."""
+        """Return the path to the sender of this REQ: its primary path, seen from the receiver."""
         life_time = req["primary_local_ack_timeout"]
         return cls.of_fields(
             sgid=req["primary_remote_gid"],
@@ -93,7 +93,7 @@ class Path:
 
     @classmethod
     def of_group(cls, m: dict, slid: int) -> Path:
-        """To a multicast group, from a MCMemberRecord's fields."""
+        """Return the path to a multicast group, from the fields of its MCMemberRecord."""
         return cls.of_fields(
             sgid=m["port_gid"],
             dgid=m["mgid"],
@@ -152,7 +152,7 @@ def qkey_of(ps: int) -> int:
 
 
 class State(IntEnum):
-    """Of a connection, or of the resolution of a service ID (SIDR)."""
+    """State of a connection, or of the resolution of a service ID (SIDR)."""
 
     IDLE = auto()
     LISTEN = auto()
@@ -275,5 +275,5 @@ class Endpoint:
 
     @property
     def is_ud(self) -> bool:
-        """It resolves service IDs instead of connecting."""
+        """Return whether the endpoint resolves service IDs instead of connecting."""
         return self.qp_type == QpType.UD

@@ -24,7 +24,7 @@ class Received(IntEnum):
 
 
 def req_fields(e: Endpoint, p: Param, head: bytes, guid: int, timing: Timing) -> dict[str, Any]:
-    """Of REQ."""
+    """Return the fields of a REQ."""
     path = e.path
     assert path is not None
     kind = {QpType.RC: Transport.RC, QpType.UC: Transport.UC}.get(QpType(e.qp_type), Transport.EXTENDED)
@@ -65,7 +65,7 @@ def req_fields(e: Endpoint, p: Param, head: bytes, guid: int, timing: Timing) ->
 
 
 def rep_fields(e: Endpoint, p: Param, guid: int) -> dict[str, Any]:
-    """Of REP."""
+    """Return the fields of a REP."""
     return {
         "local_comm_id": e.comm_id,
         "remote_comm_id": e.peer_comm_id,
@@ -87,7 +87,8 @@ def rep_fields(e: Endpoint, p: Param, guid: int) -> dict[str, Any]:
 
 
 def rej_fields(e: Endpoint, rejected: Received, reason: int, private_data: bytes, guid: int) -> dict[str, Any]:
-    """Of REJ. A timeout gives the sender's NodeGUID, for a receiver that does not have its comm ID yet."""
+    """Return the fields of a REJ. A timeout gives the sender's NodeGUID, for a receiver that does
+    not have its comm ID yet."""
     timeout = reason == RejectReason.TIMEOUT
     return {
         "local_comm_id": e.comm_id,

@@ -81,18 +81,18 @@ def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> N
 
 
 def give_up(cm: Connections, e: Endpoint, _: object) -> None:
-    """No answer after all retries (IBA 12.9.8: REJ, reason "timeout")."""
+    """Abandon the connection after all retries without an answer (IBA 12.9.8: REJ, reason "timeout")."""
     _send_rej(cm, e, Received.NONE, Rejection(RejectReason.TIMEOUT))
     cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})
 
 
 def refuse_service_id(cm: Connections, e: Endpoint, m: Message) -> None:
-    """No listener."""
+    """Reject a request for a service ID without a listener."""
     _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_SERVICE_ID))
 
 
 def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
-    """Another type of QP listens."""
+    """Reject a request for another type of QP than the listener's."""
     _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_TRANSPORT))
 
 
@@ -166,7 +166,7 @@ def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def schedule_check(cm: Connections, e: Endpoint, _: None) -> None:
-    """In a millisecond."""
+    """Schedule a check in a millisecond."""
     cm.timers.start(e, CHECK_MS, Timer.DREQ_CHECK)
 
 
@@ -199,7 +199,7 @@ def send_drep(cm: Connections, e: Endpoint, m: object) -> None:
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """For a connection unknown to any host: an answer spares the peer its retries."""
+    """Answer a DREQ for an unknown connection, which spares the peer its retries."""
     ids = {"local_comm_id": m.fields["remote_comm_id"], "remote_comm_id": m.fields["local_comm_id"]}
     cm.post_pathless(m.port, m.slid, cm_mad(CmAttr.DREP, m.head.tid, **ids))
 
@@ -214,7 +214,7 @@ def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
-    """No DREP after all retries."""
+    """Release a connection after all retries without a DREP."""
     enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, -errno.ETIMEDOUT, {})
 

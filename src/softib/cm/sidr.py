@@ -94,5 +94,5 @@ def take_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def sidr_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
-    """No SIDR_REP after all retries."""
+    """Fail after all retries without a SIDR_REP."""
     cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})

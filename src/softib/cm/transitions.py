@@ -54,9 +54,9 @@ Guard = Callable[[Connections, Endpoint, Any], bool]
 
 
 class Transition(NamedTuple):
-    """One row. ``action`` returns an endpoint that gets the same input next (the child of a listener), or None. It
-    runs in the ``next`` state; if that is IDLE, no message and no timer refers to the
-    endpoint any more."""
+    """A row of the state table. ``action`` returns an endpoint that gets the same input next (the
+    child of a listener), or None. It runs in the ``next`` state; if that is IDLE, no message and no
+    timer refers to the endpoint any more."""
 
     state: State
     input: Input

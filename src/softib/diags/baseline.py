@@ -66,10 +66,10 @@ def read_baseline(path: str | Path) -> Counter[str]:
     return Counter(str(one) for one in fingerprints)
 
 
-def new_findings(findings: Sequence[Finding], known: Counter[str]) -> tuple[list[Finding], int, int]:
-    """Return the findings that are not in ``known``, the number of known ones, and the number of
+def new_findings(findings: Sequence[Finding], accepted: Counter[str]) -> tuple[list[Finding], int, int]:
+    """Return the findings that are not in ``accepted``, the number of known ones, and the number of
     resolved ones."""
-    left, new = Counter(known), []
+    left, new = Counter(accepted), []
     for f in findings:
         mark = fingerprint(f)
         if left[mark] > 0:

@@ -37,6 +37,7 @@ from softib.diags.structure.absent_checks import absent_nodes
 from softib.diags.structure.join_checks import missing_joins, unjudged_shapes
 from softib.diags.structure.odd_cable_checks import extra_cables, same_tier_cables, switches_out_of_place
 from softib.diags.structure.one_fault import one_each
+from softib.diags.structure.port_order import exchanged_ports
 from softib.diags.structure.recognise import Structure
 from softib.diags.structure.structure_checks import (
     exchanged_between_tiers,
@@ -125,6 +126,7 @@ CHECKS = (
     same_tier_cables,
     extra_cables,
     uneven_tiers,
+    exchanged_ports,
     hosts_out_of_order,
     leaves_out_of_order,
     rail_mismatches,

@@ -46,14 +46,14 @@ def mode(values: np.ndarray) -> tuple[int, int]:
     return int(distinct[best]), int(count[best])
 
 
-def fit_rule(of: NodeClass, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
+def fit_rule(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> tuple[np.ndarray, float]:
     """Return (prediction for every member, share of correct ones) of the best rule for ``target``
-    int64[members], known where ``known``."""
+    int64[members], known where ``stated``."""
     best, share = np.zeros(len(target), np.int64), -1.0
-    least_gain = LEAST_GAIN / max(1, int(known.sum()))
+    least_gain = LEAST_GAIN / max(1, int(stated.sum()))
     for values, back in _transforms(of, target):
-        predicted = back(_sum_of_digits(of, values, known))
-        hit = float((predicted[known] == target[known]).mean())
+        predicted = back(_sum_of_digits(of, values, stated))
+        hit = float((predicted[stated] == target[stated]).mean())
         if hit > share + least_gain:
             best, share = predicted, hit
         if share >= 1.0 - 1e-9:
@@ -79,16 +79,16 @@ def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
     return v + (v >= x)
 
 
-def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _sum_of_digits(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
     """Return the sum of one function per number, each a plain slope if that is as good, otherwise
     the majority steps."""
     count = of.numbers.shape[1]
-    shapes = [_shapes(of, s, target, known) for s in range(count)]
+    shapes = [_shapes(of, s, target, stated) for s in range(count)]
     columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
 
     def score(rich: list[int]) -> float:
         total = sum((columns[s][rich[s]] for s in range(count)), np.zeros(len(target), np.int64))
-        return mode((target - total)[known])[1] - LEAST_GAIN * sum(rich)
+        return mode((target - total)[stated])[1] - LEAST_GAIN * sum(rich)
 
     best, top = [0] * count, -1.0
     for start in (0, 1):
@@ -100,18 +100,18 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.n
                 chosen, got = flipped, tried
         if got > top:
             best, top = chosen, got
-        if top >= known.sum():
+        if top >= stated.sum():
             break
     total = sum((columns[s][best[s]] for s in range(count)), np.zeros(len(target), np.int64))
-    return total + mode((target - total)[known])[0]
+    return total + mode((target - total)[stated])[0]
 
 
-def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shapes(of: NodeClass, s: int, target: np.ndarray, stated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours
     have, and the steps voted one by one and made regular."""
     span, x = int(of.span[s]), of.numbers[:, s]
     others = of.numbers @ of.stride - x * of.stride[s]
-    rows = np.flatnonzero(known)
+    rows = np.flatnonzero(stated)
     rows = rows[np.lexsort((x[rows], others[rows]))]
     lower, upper = rows[:-1], rows[1:]
     pair = (others[lower] == others[upper]) & (x[lower] < x[upper])

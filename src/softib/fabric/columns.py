@@ -50,7 +50,7 @@ NO_TEMPERATURE = -32768
 
 @dataclass(frozen=True)
 class Column:
-    """One array: ``dims`` are names of :class:`Sizes` or plain numbers."""
+    """An array of the fabric: ``dims`` are names of :class:`Sizes` or plain numbers."""
 
     name: str
     dtype: Any

@@ -46,7 +46,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Change(Result):
-    """One difference between two fabrics."""
+    """A difference between two fabrics."""
 
     kind: str
     """One of :data:`KINDS`."""
@@ -121,8 +121,8 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
         ("node-ports", "node_nports", "number of ports"),
     ):
         x, y = getattr(a, column)[same], getattr(b, column)[other]
-        known = (a.node_stated[same] | b.node_stated[other]) & Stated.LINKED_PORTS_ALONE == 0
-        for i in np.flatnonzero((x != y) & (known | (kind == "node-type"))).tolist():
+        comparable = (a.node_stated[same] | b.node_stated[other]) & Stated.LINKED_PORTS_ALONE == 0
+        for i in np.flatnonzero((x != y) & (comparable | (kind == "node-type"))).tolist():
             name = b.node_name(int(other[i]))
             old, new = str(int(x[i])), str(int(y[i]))
             if column == "node_type":

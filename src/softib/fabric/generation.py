@@ -1,5 +1,4 @@
-"""The same fabric with links of another generation: speeds change; the graph, names and tables
-stay."""
+"""Change the generation of links: speeds change; the graph, names and tables stay."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ ROOT, ABSENT = -1, -2
 
 @dataclass(frozen=True)
 class SharpTree:
-    """One tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or ABSENT.
-    ``osts``, ``buffers`` (bytes) and ``payload`` (bytes per operation): the smallest quota of its
-    nodes, 0 = none set."""
+    """An aggregation tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or
+    ABSENT. ``osts``, ``buffers`` (bytes) and ``payload`` (bytes per operation): the smallest quota
+    of its nodes, 0 = none set."""
 
     tree: int
     parent: np.ndarray

@@ -1,4 +1,4 @@
-"""A host against its manifest, and its counters against what they were last time."""
+"""Compare a host with its manifest, and its counters with those of the last run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST_HOURS = 1 / 60
 
 @dataclass(frozen=True)
 class NodeFault(Result):
-    """One thing that is not as it ought to be."""
+    """A difference of a host from its expected state."""
 
     check: str
     """``adapter-missing``, ``port-state``, ``rate``, ``lanes``, ``firmware``, ``psid``, ``pcie``,

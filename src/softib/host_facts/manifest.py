@@ -1,4 +1,4 @@
-"""What a host ought to be: a manifest, written manually or recorded from a good host.
+"""Manifests of hosts: the expected state of a host, written manually or recorded from a good host.
 
 adapters:
   mlx5_*:                        # names, also patterns; each must match an adapter

@@ -20,8 +20,8 @@ VF_SOURCE = "MLNX_OFED 24.10 documentation, Single Root IO Virtualization"
 
 @dataclass(frozen=True)
 class StackFault(Result):
-    """One thing that is not as it ought to be. ``source``: of the requirement, or ``hosts`` where the other hosts
-    have another value."""
+    """A difference of a software stack from its expected state. ``source``: of the requirement, or
+    ``hosts`` where the other hosts have another value."""
 
     check: str
     host: str

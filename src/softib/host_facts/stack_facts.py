@@ -45,8 +45,9 @@ def is_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class StackFact(Result):
-    """One fact. ``where``: its adapter, port, device or network interface; empty: the host itself. ``kind``: of that
-    adapter or device, for example ``MT4129``."""
+    """A version or setting of a host's software. ``where``: its adapter, port, device or network
+    interface; empty: the host itself. ``kind``: of that adapter or device, for example
+    ``MT4129``."""
 
     name: str
     value: str
@@ -117,8 +118,8 @@ def _libraries(files: FileReader, top: Path) -> Iterator[StackFact]:
         stem, _, version = Path(line).name.partition(".so.")
         if stem in LIBRARIES and version.count("."):
             versions.setdefault(LIBRARIES[stem], set()).add(shown(version))
-    for name, found in sorted(versions.items()):
-        yield StackFact(name, ", ".join(sorted(found)))
+    for name, builds in sorted(versions.items()):
+        yield StackFact(name, ", ".join(sorted(builds)))
     for command, (name, pattern) in VERSIONS.items():
         match = re.search(pattern, files.text(top / "commands" / command))
         yield StackFact(name, match[1] if match else "")

@@ -39,15 +39,15 @@ class MatrixRow:
     remove: bool = False
 
     def applies(self, host: HostStack) -> bool:
-        """Does the host have the facts of ``when``?"""
+        """Return whether the host has the facts of ``when``."""
         return all(any(fnmatchcase(v, pattern) for v in host.values(name)) for name, pattern in self.when.items())
 
     def concerns(self, fact: StackFact) -> bool:
-        """Is this one of its facts?"""
+        """Return whether the rule is about this fact."""
         return fact.name == self.fact and self.kind in ("", fact.kind)
 
     def met(self, value: str) -> bool:
-        """Is the value as required?"""
+        """Return whether the value is as required."""
         if self.minimum:
             return _order(value) >= _order(self.minimum)
         return value == self.equals if self.equals else value != self.differs

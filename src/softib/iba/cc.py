@@ -120,7 +120,7 @@ class SwitchCongestionSetting(Structure, size=76, attr=0x14, section="A10.4.3.6"
 
 
 class SwitchPortCongestionSettingElement(Structure, size=4, section="A10.4.3.7"):
-    """The same for one port of a switch."""
+    """Congestion setting of one port of a switch."""
 
     valid = field(1, "1: the port does not follow SwitchCongestionSetting")
     control_type = field(1, "0: threshold of marking, 1: of credit starvation")

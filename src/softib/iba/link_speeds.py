@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LinkSpeed:
-    """One generation of lanes.
+    """A generation of links.
 
     ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` the rate after encoding. ``speed_bit`` is
     the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in

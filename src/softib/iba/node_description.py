@@ -99,9 +99,9 @@ def plain_adapter(text: str) -> str:
 
 @dataclass(frozen=True)
 class PortLabel:
-    """What the label of a port states. ``portnum``: 0 if the label has no number. ``hca``: the
-    adapter (``mlx5_3``) or empty. ``card``: the card of a director (``L16``, ``S3``) or empty.
-    ``chip``: the chip on that card, 0 if not stated; if stated, ``portnum`` is a port of that chip."""
+    """Contents of a port's label. ``portnum``: 0 if the label has no number. ``hca``: the adapter
+    (``mlx5_3``) or empty. ``card``: the card of a director (``L16``, ``S3``) or empty. ``chip``:
+    the chip on that card, 0 if not stated; if stated, ``portnum`` is a port of that chip."""
 
     portnum: int = 0
     hca: str = ""
@@ -127,8 +127,8 @@ def plain_name(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def normal_label(text: str) -> str:
-    """Lower case, single spaces, plain hyphens, no surrounding quotes or brackets: labels that differ
-    only so are the same."""
+    """Return ``label`` in lower case with single spaces, plain hyphens, no surrounding quotes or
+    brackets, so that equivalent labels are equal."""
     return re.sub(r"\s+", " ", text.translate(_HYPHENS).strip().strip("\"'[]()").strip()).lower()
 
 

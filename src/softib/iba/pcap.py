@@ -156,7 +156,7 @@ class PcapFile:
 
     @property
     def is_open(self) -> bool:
-        """Does it still accept packets?"""
+        """Return whether the capture still accepts packets."""
         return self._file is not None
 
     def write(self, packets: np.ndarray, ns: Any) -> None:
@@ -193,7 +193,8 @@ class PcapFile:
 
 
 class PcapngFile(PcapFile):
-    """The same as pcapng: each packet is seen at one of the ``interfaces`` (names of ports)."""
+    """Write the packets as pcapng, each with the one of ``interfaces`` (names of ports) at which it
+    passed."""
 
     def __init__(self, path: str | os.PathLike[str], interfaces: Sequence[str]):
         self.interfaces = tuple(interfaces)

@@ -126,7 +126,8 @@ class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
 
 
 class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
-    """The same in 64 bits. Everything from ``symbol_error_counter`` on exists if CapabilityMask2 bit 1 is set."""
+    """PortCounters in 64 bits. Everything from ``symbol_error_counter`` on exists if
+    CapabilityMask2 bit 1 is set."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")

@@ -279,9 +279,9 @@ class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
 
 
 class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
-    """One node on a path (SubnAdmGetTraceTable, requested with a PathRecord). Layout as in opa-ff's
-    ``ib_sa_records.h``; IDs are chosen by the administrator, as long as equal ones mean the same within a
-    generation."""
+    """A node on a path (SubnAdmGetTraceTable, requested with a PathRecord). Layout as in opa-ff's
+    ``ib_sa_records.h``; IDs are chosen by the administrator, as long as equal ones mean the same
+    within a generation."""
 
     gid_prefix = field(64, "of the subnet")
     id_generation = field(16, "changes when IDs mean something else")

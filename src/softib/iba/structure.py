@@ -38,7 +38,7 @@ _BIG_ENDIAN = {16: ">u2", 32: ">u4", 64: ">u8"}
 
 
 class Field:
-    """One component of a wire structure.
+    """A component of a wire structure.
 
     ``offset`` and ``bits`` are in bits from the start of the structure; ``byte`` is the byte that
     holds the first bit. ``count`` > 1 makes it an array of equal elements (``get`` adds a last

@@ -47,7 +47,7 @@ class Accelerators:
 
     @property
     def name(self) -> str:
-        """Return the value of :data:`SETTING` for them."""
+        """Return the value of :data:`SETTING` for these accelerators."""
         return next(name for name, pair in NAMES.items() if pair == (self.tables, self.units))
 
     @property

@@ -64,13 +64,13 @@ def reached_from(k: Kernel) -> dict[str, Kernel]:
 def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[Kernel]:
     """Return ``k`` and every kernel that it can call, in the order of the search, which only
     enters kernels for which ``into`` holds."""
-    found, todo = [k], [k]
+    reachable, todo = [k], [k]
     while todo:
         for callee in reached_from(todo.pop()).values():
-            if callee not in found and into(callee):
-                found.append(callee)
+            if callee not in reachable and into(callee):
+                reachable.append(callee)
                 todo.append(callee)
-    return found
+    return reachable
 
 
 def identity(k: Kernel) -> str:
@@ -145,8 +145,8 @@ def _value(value: Any, k: Kernel | None) -> str:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether it is a module, type or function of NumPy, Numba and the standard library:
-    their versions are in the environment."""
+    """Return whether ``value`` is a module, type or function of NumPy, Numba and the standard
+    library: their versions are in the environment."""
     if isinstance(value, types.ModuleType):
         module = value.__name__
     elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or hasattr(value, "__wrapped__"):
@@ -160,8 +160,10 @@ def is_coarse(value: Any) -> bool:
     """Return whether ``value`` is of an unknown type."""
     if isinstance(value, tuple | list | frozenset):
         return any(is_coarse(item) for item in value)
-    known = isinstance(value, (Kernel, External, enum.Enum, np.generic)) or type(value) in PLAIN or is_foreign(value)
-    return not known and not (isinstance(value, np.ndarray) and value.dtype.kind != "O")
+    comparable = (
+        isinstance(value, (Kernel, External, enum.Enum, np.generic)) or type(value) in PLAIN or is_foreign(value)
+    )
+    return not comparable and not (isinstance(value, np.ndarray) and value.dtype.kind != "O")
 
 
 def _package(value: Any, k: Kernel | None) -> str:

@@ -21,7 +21,7 @@ class Prefetch(External):
         super().__init__("llvm.prefetch", "none")
 
     def __call__(self, *args: Any) -> None:
-        """Do nothing in plain Python."""
+        """Do nothing, since prefetching has no effect in plain Python."""
 
     def declaration(self) -> Any:
         """Return Numba's intrinsic of it (LLVM's ``llvm.prefetch``: for reading, into all caches,

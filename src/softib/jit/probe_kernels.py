@@ -24,16 +24,16 @@ def doubled(t, i):
 @kernel
 def total(t, n):
     """Reads and writes of a table's arrays, an array made here, loops, floats."""
-    made = np.zeros(n, np.int64)
+    counts = np.zeros(n, np.int64)
     for i in range(n):
-        made[i] = doubled(t, i) + weight(i, 7)
+        counts[i] = doubled(t, i) + weight(i, 7)
         t.rows[i] += 1
-    return int(made.sum() * 1.5) + t.rows.sum() + t.square[1, 1]
+    return int(counts.sum() * 1.5) + t.rows.sum() + t.square[1, 1]
 
 
 def example():
     """A table, and what ``total(table, 3)`` is."""
     rows, strided = np.arange(3) + 10, (np.arange(6) * 100)[::2]
-    made = [int(rows[i]) * 2 + int(strided[i]) * i + i * 7 for i in range(3)]
-    expected = int(sum(made) * 1.5) + int(rows.sum()) + 3 + 5
+    values = [int(rows[i]) * 2 + int(strided[i]) * i + i * 7 for i in range(3)]
+    expected = int(sum(values) * 1.5) + int(rows.sum()) + 3 + 5
     return Probe(rows, strided, np.array([[1, 2], [4, 5]], np.uint8)), expected

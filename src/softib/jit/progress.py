@@ -39,9 +39,9 @@ def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Cal
         _set(*before)
 
 
-def _set(unit: list[str], known: set[str], done: set[str]) -> None:
+def _set(unit: list[str], all_kernels: set[str], done: set[str]) -> None:
     _unit[:] = unit
-    for names, now in ((_known, known), (_done, done)):
+    for names, now in ((_known, all_kernels), (_done, done)):
         names.clear()
         names.update(now)
 
@@ -54,7 +54,7 @@ def step(name: str) -> None:
 
 
 def waiting(unit: str) -> None:
-    """Another process compiles ``unit``, and this one waits for it."""
+    """Report that another process compiles ``unit``, and this one waits for it."""
     _notify(unit, 0, -1)
 
 

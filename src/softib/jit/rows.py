@@ -102,5 +102,5 @@ class Array:
 
     @property
     def described(self) -> str:
-        """Its line of text."""
+        """Text of the column."""
         return self.text or (self.of.text if isinstance(self.of, Rows) else "")

@@ -54,48 +54,48 @@ def unwrapped(kind):
 
 
 def _inferred_once(infer):
-    known = {}
+    signatures = {}
 
     def inferred(self, context, args, kws):
         key = self, tuple(args), tuple(sorted(kws.items())), ConfigStack.top_or_none()
-        if key not in known:
-            known[key] = infer(self, context, args, kws)
-        return known[key]
+        if key not in signatures:
+            signatures[key] = infer(self, context, args, kws)
+        return signatures[key]
 
     return inferred
 
 
 def _hashed_once(hash_of):
-    known = {}  # by address; the type is kept with its hash, so that no other one gets its address
+    hashes = {}  # by address; the type is kept with its hash, so that no other one gets its address
 
     def hashed(self):
-        entry = known.get(id(self))
+        entry = hashes.get(id(self))
         if entry is None:
-            known[id(self)] = entry = hash_of(self), self
+            hashes[id(self)] = entry = hash_of(self), self
         return entry[0]
 
     return hashed
 
 
 def _loaded_once(load):
-    known = []
+    libraries = []
 
     def loaded(self):
-        if self not in known:
+        if self not in libraries:
             load(self)
-            known.append(self)
+            libraries.append(self)
 
     return loaded
 
 
 class _Kinds(dict):
-    """By class of a value in Numba's IR: how its variables are found (0: it has none)."""
+    """Methods that find the variables of a value in Numba's IR, by its class (0: it has none)."""
 
     VAR, INST, SEQUENCE, MAPPING = 1, 2, 3, 4
 
     def __missing__(self, kind):
-        known = (Var, self.VAR), (Inst, self.INST), ((list, tuple), self.SEQUENCE), (dict, self.MAPPING)
-        self[kind] = number = next((number for of, number in known if issubclass(kind, of)), 0)
+        handlers = (Var, self.VAR), (Inst, self.INST), ((list, tuple), self.SEQUENCE), (dict, self.MAPPING)
+        self[kind] = number = next((number for of, number in handlers if issubclass(kind, of)), 0)
         return number
 
 
@@ -103,7 +103,7 @@ KINDS = _Kinds()
 
 
 def _list_vars(self, value):
-    """The variables in ``value`` in their order, as Numba's own function lists them."""
+    """Return the variables in ``value`` in their order, as Numba's own function lists them."""
     variables = []
     _add_vars(value, variables)
     return variables
@@ -122,15 +122,15 @@ def _add_vars(value, variables):
 
 
 def _measured_once(measure):
-    known = {}
+    sizes = {}
 
     def measured(self, target_data, context=None):
         if isinstance(self, ir.IdentifiedStructType):  # its text is a name alone
             return measure(self, target_data, context)
         key = str(self)
-        if key not in known:
-            known[key] = measure(self, target_data, context)
-        return known[key]
+        if key not in sizes:
+            sizes[key] = measure(self, target_data, context)
+        return sizes[key]
 
     return measured
 

@@ -44,12 +44,12 @@ def specialised(
     the specialisation wrong.
     """
     constants = constants or {}
-    made: dict[Kernel, Kernel] = {}
+    copies: dict[Kernel, Kernel] = {}
     unused = {title(k) for k in replaced} | set(constants)
 
     def visit(k: Kernel) -> Kernel:
-        if k in made:
-            return made[k]
+        if k in copies:
+            return copies[k]
         changed: dict[str, Any] = {}
         for key, value in frozen_of(k).items():
             if isinstance(value, Kernel) and value is not k:
@@ -60,8 +60,8 @@ def specialised(
             elif key in constants:
                 unused.discard(key)
                 changed[key] = constants[key]
-        made[k] = _with(k, name, changed) if changed else k
-        return made[k]
+        copies[k] = _with(k, name, changed) if changed else k
+        return copies[k]
 
     copy = visit(top)
     if unused:

@@ -73,8 +73,8 @@ def unbox_table(typ, obj, c):
 
 @lower_getattr_generic(TableType)
 def column(context, builder, typ, value, name):
-    """Make the array from its descriptor. Descriptors never change: LLVM may load each once,
-    whatever is stored."""
+    """Make the array from its descriptor. Descriptors never change, so LLVM loads each once, even
+    across stores."""
     array_type, at, width = typ.offsets[name]
     int64 = ir.IntType(64)
     descriptors = builder.bitcast(value, int64.as_pointer())

@@ -107,8 +107,8 @@ def widened(kind):
 
 
 def callees(k):
-    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their
-    declarations."""
+    """Return replacements for the globals of ``k``: dispatchers for kernels, declarations for C
+    functions."""
     return {name: part(callee) for name, callee in reached_from(k).items()} | declared(k)
 
 

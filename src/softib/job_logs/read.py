@@ -120,7 +120,7 @@ class _Stream:
 
 
 class _Scan:
-    """One file."""
+    """The scan of a log file."""
 
     def __init__(self, log: JobLog, name: str, written_s: float | None):
         self.log, self.name, self.line = log, name, 0
@@ -351,7 +351,7 @@ def _merged(one: End, other: End) -> End:
 
 
 def _add_rank_events(log: JobLog) -> None:
-    """The combined state of ranks: some behind the others, or all in one collective."""
+    """The combined state of ranks: some in earlier collectives than the others, or all in one."""
     by_group: dict[str, dict[int, RankState]] = {}
     for state in log.ranks:
         ranks = by_group.setdefault(state.group, {})

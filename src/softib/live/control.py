@@ -200,7 +200,7 @@ class Attached(Result):
 
     @property
     def addresses(self) -> list[str]:
-        """Its IP addresses."""
+        """IP addresses of the node."""
         return self.env["SOFTIB_ADDRESSES"].split()
 
 

@@ -55,7 +55,7 @@ class Peer(Protocol):
         sockets)."""
 
     def tick(self, now_ps: int) -> None:
-        """Do what is due. Called after each wait, even one that ended early."""
+        """Execute everything that is due. Called after each wait, even one that ended early."""
 
 
 class EventLoop:
@@ -202,8 +202,8 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """The internal manager works, then programs are served once. An exception in it is logged, and the fabric
-        keeps running."""
+        """Let the internal manager work, then serve each program once. An exception in it is
+        logged, and the fabric keeps running."""
         self._publish()  # before a sweep, which takes time: programs whose cable was pulled learn it now
         if self.reload:  # SIGHUP has the same meaning as for OpenSM
             self.reload = False

@@ -73,7 +73,7 @@ the caller clears it."""
 
 @inner
 def is_request(m):
-    """True if MAD ``m`` (uint8[256]) wants an answer or is a trap, which wants a TrapRepress: a TrapRepress is a
+    """Return whether MAD ``m`` (uint8[256]) wants an answer or is a trap, which wants a TrapRepress: a TrapRepress is a
     response (IBA 13.4.5)."""
     return not m[METHOD_AT] & RESPONSE_BIT and m[METHOD_AT] != TRAP_REPRESS
 

@@ -1,8 +1,9 @@
 """Running fabrics by name: one directory each, and a lock that its daemon holds while it runs.
 
-The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its
-user may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon
-dies: the remains of a killed daemon do not keep another from starting.
+The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that
+variable; only the user who started the fabric has access. ``lock`` is held with flock(2), which the
+kernel releases however the daemon dies: the remains of a killed daemon do not keep another from
+starting.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
 
 
 def name_of(label: str) -> str:
-    """Return ``label`` (the name in a fabric.yaml, or a file's name), as far as it is allowed in
-    the name of a running fabric."""
+    """Return ``label`` (the name in a fabric.yaml, or a file's name) without characters that the
+    name of a running fabric must not have."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", label)[:40].lstrip("._-") or "fabric"
 
 

@@ -45,7 +45,8 @@ class MadCapture:
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
-        """MADs that a manager, or a device with a trap, sent from ``port``, and the devices' answers."""
+        """Record the MADs that a manager sent from ``port``, or a device as a trap, and the
+        devices' answers."""
         self._send(sent, port, sent.payload)
         self._write_answers(answers, port)
 

@@ -80,7 +80,7 @@ class MadRouter:
     # -- stations --
 
     def join(self, station: Station) -> None:
-        """From now on ``station`` gets the MADs for its port."""
+        """Deliver MADs for the port of ``station`` to it."""
         self.stations[station.number] = station
         self.announce(station.port)
 
@@ -130,7 +130,7 @@ class MadRouter:
         return True
 
     def capture(self, writer: MadCapture) -> None:
-        """From now on ``writer`` gets every MAD; programs' requests no longer bypass Python."""
+        """Pass every MAD to ``writer``; programs' requests no longer bypass Python."""
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
     def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> None:
@@ -211,7 +211,7 @@ class MadRouter:
     # -- MADs of the fabric and of managers in this process --
 
     def fold(self, now_ps: int) -> None:
-        """Add what applications have sent to the counters of the ports on the way."""
+        """Add the packets of applications to the counters of the ports on their paths."""
         if self.cells.head[HIGH]:
             fold_cells(self.plane.tables, self.cells, now_ps)
 

@@ -64,13 +64,14 @@ def is_running(pid: int, started: int) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """No such process, or a zombie. False if it cannot be read now."""
+    """Return whether the process does not exist or is a zombie. False if the file cannot be
+    read."""
     fields = _stat(pid)
     return fields is not None and (not fields or fields[STATE] in ENDED)
 
 
 def is_stopped(pid: int) -> bool:
-    """Is it stopped by a signal (SIGSTOP, Ctrl-Z) or a debugger?"""
+    """Return whether a signal (SIGSTOP, Ctrl-Z) or a debugger stopped the process."""
     fields = _stat(pid)
     return fields is not None and bool(fields) and fields[STATE] in (b"T", b"t")
 

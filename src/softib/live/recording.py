@@ -46,8 +46,8 @@ def _head(path: Path) -> np.void | None:
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """From the thread that ran longest: all share one counter of the machine, and the second moment of a program
-    that was killed early is too imprecise."""
+    """Return nanoseconds of a tick, from the thread that ran longest: all share one counter of the
+    machine, and the second moment of a program that was killed early is too imprecise."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)
@@ -77,8 +77,8 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
 
 
 def collective_names() -> tuple[str, ...]:
-    """By the number of ``collectives.h``: ``MPI_Allreduce``, ``torch all_reduce``. Number 0 is
-    none."""
+    """Return names of collectives by their number in ``collectives.h``: ``MPI_Allreduce``, ``torch
+    all_reduce``. Number 0 is none."""
     text = COLLECTIVES.path.read_text(encoding="ascii")
     numbered = {
         int(n): (lib, rest) for lib, rest, n in re.findall(r"^#define SOFTIB_(MPI|TORCH)_(\w+) (\d+)$", text, re.M)

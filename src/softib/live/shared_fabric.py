@@ -1,4 +1,4 @@
-"""The arrays of a running fabric in one shared mapping, so that other processes see the same.
+"""The arrays of a running fabric in a shared mapping, so that other processes see them.
 
     shared = SharedFabric.create(path, fabric)     # in the daemon; shared.fabric has the arrays in the mapping
     seen = SharedFabric.open(path)                 # anywhere else: the same ports, tables and counters, read-only
@@ -150,8 +150,10 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
         return mmap.mmap(fd, size)
     except OSError as error:
         path.unlink()
+        advice = "; enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
         raise InputError(
             f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}"
+            f"{advice if error.errno == errno.ENOSPC else ''}"
         ) from None
     finally:
         os.close(fd)
@@ -208,7 +210,7 @@ def _read(fd: int, size: int) -> Octets:
 
 
 def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, Octets, Octets]:
-    """Return header, and the bytes of both files, as ``take`` reads them."""
+    """Return the header, and the bytes of both files, in the form that ``take`` reads."""
     kind = HEADER.types()["softib_shared_fabric"]
     octets = _open(path, take, kind.itemsize)
     header = octets[: kind.itemsize].view(kind).reshape(())

@@ -103,7 +103,7 @@ class Stations(dict[int, Station]):
     """The stations of a fabric by their number."""
 
     def at(self, port: int) -> Iterable[Station]:
-        """Those on ``port``."""
+        """Return the stations on ``port``."""
         return (s for s in self.values() if s.port == port)
 
     def has_manager(self, port: int) -> bool:

@@ -220,7 +220,7 @@ class SubnetReader:
 
 
 def read_subnet(
-    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
+    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda phase, nodes, mads: None
 ) -> Subnet:
     """Return everything that Gets find from the port of ``wire``. Silent devices are lines of
     ``report.problems``."""
@@ -239,9 +239,9 @@ def read_subnet(
 
 
 def read_nodes(
-    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
+    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda phase, nodes, mads: None
 ) -> Subnet:
-    """Only nodes, ports, cables and managers, without any table."""
+    """Read only nodes, ports, cables and managers, without any table."""
     reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
     if reader.subnet.db.sm_port >= 0:
@@ -257,7 +257,7 @@ RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "
 MLIDS = 1024
 
 
-def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
+def read(source: str, progress: Progress = lambda phase, nodes, mads: None) -> ReadResult:
     """Return the subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets
     are sent.
 
@@ -272,7 +272,7 @@ def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> Re
 
 
 def read_wire(
-    wire: MadWire, source: str, progress: Progress = lambda what, nodes, mads: None, device: str = ""
+    wire: MadWire, source: str, progress: Progress = lambda phase, nodes, mads: None, device: str = ""
 ) -> ReadResult:
     """Return the subnet of an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` if
     the own port does not answer."""

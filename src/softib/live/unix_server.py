@@ -88,7 +88,7 @@ def receive(sock: socket.socket, size: int) -> bytes | None:
 
 
 def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]]:
-    """Like :func:`receive`, with the descriptors of the message, which the caller closes."""
+    """Receive a message with its descriptors, which the caller closes."""
     flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
     try:
         message, ancillary, _, _ = sock.recvmsg(size, ANCILLARY_SIZE, flags)
@@ -241,7 +241,7 @@ class UnixServer:
         self._paused = True
 
     def _admits(self, sock: socket.socket) -> bool:
-        """False: it was closed."""
+        """Return whether the connection is accepted; otherwise it is closed."""
         if not self._admission.admits(peer_of(sock)):
             sock.close()
             return False

@@ -81,7 +81,7 @@ class Outstanding:
         return tids - self.first
 
     def in_state(self, tids: np.ndarray | range, state: int) -> np.ndarray:
-        """Those of ``tids`` whose request is in ``state`` (TIDs below the table's are finished)."""
+        """Return the TIDs whose request is in ``state`` (TIDs below the table's are finished)."""
         if isinstance(tids, range):
             begin = max(tids.start, self.first)
             return np.flatnonzero(self.state[self.rows_of(range(begin, max(begin, tids.stop)))] == state) + begin

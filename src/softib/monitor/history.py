@@ -328,7 +328,7 @@ def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
 
 
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """The same ports, names, LIDs, cables, rates and texts?"""
+    """Return whether ports, names, LIDs, cables, rates and texts are the same."""
     return a is b or (
         len(a) == len(b)
         and a.node == b.node

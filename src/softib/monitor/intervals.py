@@ -1,4 +1,4 @@
-"""From two readings to the increase of each counter, if it is known; and consecutive intervals as one table of
+"""Increases of counters between two readings, if known; and consecutive intervals as one table of
 observations.
 
 Counters of a port never decrease by themselves and stop at the largest value of their field (IBA 16.1.3.5). So

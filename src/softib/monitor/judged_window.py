@@ -46,7 +46,7 @@ class JudgedWindow:
 
     @property
     def observations(self) -> Observations | None:
-        """What rose. None before the second round."""
+        """Increases of counters in the window. None before the second round."""
         if self._base is None or self._last is None or self._ports is None:
             return None
         open_ = [between(self._base, self._last)] if self._last is not self._base else []

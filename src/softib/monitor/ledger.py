@@ -1,5 +1,6 @@
-"""Faults of each cable and device until now: when they were first seen, how often they recurred, and who repaired
-them. One file next to the exporter's memory of ports (:mod:`softib.monitor.seen_ports`)."""
+"""Past and present faults of each cable and device: when they were first seen, how often they
+recurred, and who repaired them. One file next to the exporter's memory of ports
+(:mod:`softib.monitor.seen_ports`)."""
 
 from __future__ import annotations
 
@@ -139,9 +140,9 @@ def faults_of(memory: Path) -> list[Fault]:
 
 
 def repaired(memory: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
-    """Record in the ledgers that :func:`faults_of` reads that the cables or devices ``names`` (``leaf-1``,
-    ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName` for a name missing in all of
-    them."""
+    """In the ledgers that :func:`faults_of` reads, record that the cables or devices ``names``
+    (``leaf-1``, ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName`
+    for a name missing in all of them."""
     with contextlib.ExitStack() as locks:
         ledgers = {}
         for path in map(ledger_of, shard_memories(memory)):

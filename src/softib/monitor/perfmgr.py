@@ -53,17 +53,17 @@ class SilentDevices:
         self._skip_until: dict[int, int] = {}
 
     def skipped(self, guids: np.ndarray, round_: int) -> np.ndarray:
-        """Those of ``guids`` that are skipped in this round. bool[d]"""
+        """Return which of ``guids`` are skipped in this round."""
         away = [g for g, until in self._skip_until.items() if until > round_]
         return np.isin(guids, np.array(away, np.uint64))
 
     def missed(self, guid: int, round_: int) -> None:
-        """It did not answer in this round."""
+        """Record that the device did not answer in this round."""
         missed = self._missed[guid] = self._missed.get(guid, 0) + 1
         self._skip_until[guid] = round_ + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
 
     def ask_soon(self, guid: int) -> None:
-        """It showed activity: read it in the next round."""
+        """Read the device in the next round, since it showed activity."""
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
@@ -168,17 +168,17 @@ class Poller:
         if the own port does not answer."""
         config = SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries)
         oldest_s = time.time() - (0.0 if self._stale else self._rediscover_s)
-        found = latest_discovery(self.wire, config, self._shared, oldest_s)
-        if found.db.sm_port < 0:
-            why = "; ".join(found.problems[:2]) or "the link of the port is down"
+        discovery = latest_discovery(self.wire, config, self._shared, oldest_s)
+        if discovery.db.sm_port < 0:
+            why = "; ".join(discovery.problems[:2]) or "the link of the port is down"
             raise MadTimeout(f"no subnet can be seen: {why}")
-        self.problems = found.problems
-        lid = PortInfo.lid.get(found.db.port_info)
-        self.manager_lids = {int(found.db.port_guid[p]): int(lid[p]) for p in found.managers}
-        self.targets = t = targets_of(found.db, self.targets.ports if self.keeps_down else None, self.shard)
+        self.problems = discovery.problems
+        lid = PortInfo.lid.get(discovery.db.port_info)
+        self.manager_lids = {int(discovery.db.port_guid[p]): int(lid[p]) for p in discovery.managers}
+        self.targets = t = targets_of(discovery.db, self.targets.ports if self.keeps_down else None, self.shard)
         if self.shard is not None and not len(t):
             raise InputError(f"{self.shard.source}: shard {self.shard} has no port; use fewer shards")
-        age_s = 0.0 if self._shared is None else max(0.0, time.time() - found.began_s)
+        age_s = 0.0 if self._shared is None else max(0.0, time.time() - discovery.began_s)
         self._discovered_ns = self.now_ns() - round(age_s * 1e9)
         self._stale = False
         self._info = t.info.copy()

@@ -53,7 +53,7 @@ class Series:
 
 def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
     """Return the series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises
-    :class:`PeerError` if no Prometheus answers, too late, or with too much."""
+    :class:`PeerError` if the server is no Prometheus, or its answer is late or too large."""
     address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:

@@ -88,10 +88,11 @@ class Reading:
 
     ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the
     right device. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this round,
-    and not below 0; ``stuck``: counter → bool[n], it is at the largest value of a field narrower than 64 bits,
-    where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], it reads this or less (for
-    a tool that prints only values above a threshold). ``level`` → float64[n], NaN
-    unknown. ``lanes``: uint64[n, 12], FEC corrections on each lane (None: not read).
+    and not below 0; ``stuck``: counter → bool[n], it is at the largest value of a field narrower
+    than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], True where the
+    value is an upper limit (for a tool that prints only values above a threshold). ``level`` →
+    float64[n], NaN unknown. ``lanes``: uint64[n, 12], FEC corrections on each lane (None: not
+    read).
     """
 
     guid: np.ndarray
@@ -148,7 +149,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Another device answered for ``rows``."""
+        """Forget ``rows``, for which another device answered."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

@@ -123,7 +123,8 @@ class SeenPorts:
         return [p for p in self.ports.values() if p.down_since is not None]
 
     def of_shard(self, ports: Iterable[SeenPort]) -> list[SeenPort]:
-        """Those of ``ports`` whose device belongs to the shard: the others are far ends of its cables."""
+        """Return those of ``ports`` whose device belongs to the shard: the others are far ends of
+        its cables."""
         listed = list(ports)
         if self.shard is None:
             return listed
@@ -308,7 +309,7 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
 
 
 def stamp_of(path: Path | None) -> tuple[int, int] | None:
-    """Changes whenever the file is written; None: there is none."""
+    """Return a value that changes with each write of the file; None without a file."""
     if path is None:
         return None
     try:

@@ -128,7 +128,7 @@ def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _spelled(names: list[str]) -> list[str]:
-    """The names of a header as the tables here have them."""
+    """Return the names of a header in the spelling of this module's tables."""
     return [_SPELLED.get(re.sub(r"[^a-z0-9]", "", n.lower()), n) for n in names]
 
 

@@ -1,4 +1,4 @@
-"""When InfiniBand pays, and when Ethernet is enough: rules with their reasons.
+"""Rules, with reasons, that decide between InfiniBand and Ethernet.
 
 The rules are those of practitioners (the numbers are theirs, see :data:`RULES`); :func:`softib.advise` adds the
 time and cost from a simulation of the workload.
@@ -64,7 +64,8 @@ class Opinion:
 
 @dataclass(frozen=True)
 class Rule:
-    """If ``applies`` holds, ``reason`` (a format of ``f``, the facts) supports ``verdict``."""
+    """A rule: if ``applies`` holds, ``reason`` (a format of ``f``, the facts) supports
+    ``verdict``."""
 
     verdict: Verdict
     applies: Callable[[Facts], bool]

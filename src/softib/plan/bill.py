@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softib.errors import MissingLibrary
+from softib.extras import install_command
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.plan.plugs import Order
 from softib.plan.price_book import CostBook, Range, Running
@@ -210,7 +211,7 @@ def workbook(bill: Bill) -> bytes:
     try:
         import openpyxl
     except ImportError:
-        raise MissingLibrary("an Excel workbook needs openpyxl; install softib[xlsx]") from None
+        raise MissingLibrary(f"an Excel workbook needs openpyxl; run {install_command('xlsx')}") from None
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.title = "bill of materials"

@@ -121,11 +121,11 @@ class Cabling:
 
     def by_kind(self) -> list[tuple[str, float, int]]:
         """Return (medium, ordered metres, links) of each medium and length."""
-        counts: Counter[tuple[str, float]] = Counter()
+        counts: dict[str, Counter[float]] = {}
         for part in self.parts:
             for medium, metres, links in part.by_kind():
-                counts[medium, metres] += links
-        return [(medium, metres, links) for (medium, metres), links in counts.items()]
+                counts.setdefault(medium, Counter())[metres] += links
+        return [(medium, metres, links) for medium, of in counts.items() for metres, links in sorted(of.items())]
 
     def patches(self) -> list[tuple[float, int]]:
         """Return (ordered metres, cables) of the management ports. Raises :class:`InputError` if one is too long."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
-from softib.fabric.topologies.fat_tree import host_ports
+from softib.fabric.topologies.fat_tree import host_ports, shape_of
 from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import generate
@@ -182,9 +182,32 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
             taken = {**common, "levels": levels, "hosts": demand.ports}
             if ratio != 1:
                 taken["oversubscription"] = ratio
-            yield Candidate(label, FAT_TREE, taken, host_ports(radix, ratio))
+            usual = host_ports(radix, ratio), int(radix / (1 + ratio))
+            hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
+            if (hosts, uplinks) != usual:
+                taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
+            yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:
             return
+
+
+def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> tuple[int, int] | None:
+    """Return host ports and uplinks of a leaf of the tree with the fewest switches (of equal ones that with the most
+    host ports, then the most uplinks); None if no tree holds ``ports``.
+
+    The number of spines divides the uplinks of a leaf: 21 uplinks, 42 host ports and 25 leaves need 21 spines, and
+    20 uplinks, 40 host ports and 26 leaves only 10.
+    """
+    shapes = []
+    for uplinks in range(1, radix):
+        hosts = host_ports(radix, ratio, uplinks)
+        values = {"levels": levels, "hosts": ports, "parallel": None, "oversubscription": ratio}
+        try:
+            shape, _ = shape_of(radix, {**values, "hosts_per_leaf": hosts, "uplinks": uplinks})
+        except SoftibError:
+            continue
+        shapes.append((-shape.n_switches, hosts, uplinks))
+    return max(shapes)[1:] if shapes else None
 
 
 def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:

@@ -267,8 +267,8 @@ def lay_out(fabrics: Sequence[Fabric], floor: Floor, shared: int | None = None) 
     switches in separate racks (or leaves of the first fabric with their hosts).
 
     A host of the first fabric holds its adapters of the others: those of its name, or, in order, ``shared`` of each
-    other fabric. Raises :class:`InputError` if the floor has too few racks, a rack has too little power for one
-    device, positions overlap, or two fabrics have a switch of the same name.
+    other fabric. Raises :class:`InputError` if neither is possible, the floor has too few racks, a rack has too little
+    power for one device, positions overlap, or two fabrics have a switch of the same name.
     """
     devices = _devices(fabrics, floor, shared)
     hosts, leaf_of = devices.hosts, devices.leaf_of
@@ -408,10 +408,20 @@ def _devices(fabrics: Sequence[Fabric], floor: Floor, shared: int | None) -> _De
             most = max(map(len, hosts.values()), default=0)
             whole = [name for name in first if len(hosts[name]) == most]  # not the hosts of UFM
             continue
+        own = [names[node].split(" ")[0] for node in adapters]
+        if shared is None and not hosts.keys() & set(own):
+            raise InputError(
+                f"no host of {fabric.name} has the name of a host of {fabrics[0].name}; use shared: the number of its "
+                "adapters in each of them, 0 for none"
+            )
+        inside = (shared or 0) * len(whole)
+        if inside > len(own):
+            raise InputError(
+                f"{fabric.name} has {counted(len(own), 'adapter')}, too few for {shared} in each of "
+                f"{counted(len(whole), 'host')} of {fabrics[0].name}"
+            )
         for i, node in enumerate(adapters):
-            name = names[node].split(" ")[0]
-            if shared is not None and i < shared * len(whole):
-                name = whole[i // shared]
+            name = whole[i // shared] if shared and i < inside else own[i]
             hosts.setdefault(name, []).append(node)
     return _Devices(names, switches, hosts, leaf_of, frozenset(hosts.keys() - set(first)))
 

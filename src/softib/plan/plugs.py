@@ -178,12 +178,12 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
 
 
 def added(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """Return ``orders`` with those of one item as one."""
-    counts: dict[Order, int] = {}
+    """Return ``orders`` with those of one item as one; lengths ascend."""
+    counts: dict[tuple[str, str], Counter[Order]] = {}
     for order in orders:
-        item = replace(order, count=0)
-        counts[item] = counts.get(item, 0) + order.count
-    return tuple(replace(item, count=n) for item, n in counts.items())
+        counts.setdefault((order.medium, order.role), Counter())[replace(order, count=0)] += order.count
+    lengths = (sorted(items.items(), key=lambda pair: pair[0].metres) for items in counts.values())
+    return tuple(replace(item, count=n) for items in lengths for item, n in items)
 
 
 def _part(kind: Cable, role: str, metres: float) -> str:

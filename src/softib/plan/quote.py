@@ -95,7 +95,7 @@ def read_quote(path: str | os.PathLike[str]) -> list[Line]:
 
 
 def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
-    data, name = content(path, what="quote").data, os.fspath(path)
+    data, name = content(path, kind="quote").data, os.fspath(path)
     if is_workbook(data):
         return [cells for sheet in sheets_of_workbook(data, name) for _, cells, _ in sheet.rows]
     if b"\0" in data[:4096]:

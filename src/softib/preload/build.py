@@ -236,7 +236,7 @@ def why_no_verbs() -> str:
 
 
 def why_no_umad() -> str:
-    """Return the same for ``libsoftib-umad.so``, which needs only the compiler."""
+    """Return whether ``libsoftib-umad.so`` can be built; it needs only the compiler."""
     return "" if LIBRARY.is_file() else not_built([LIBRARY.name])
 
 

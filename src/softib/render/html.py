@@ -84,7 +84,8 @@ def to_html(report: Report, live: str = "") -> str:
 
 
 def drawing_svg(report: Report) -> str:
-    """Only the drawing: a whole SVG file that contains the page's styles; empty if no switch was routed."""
+    """Return only the drawing: a whole SVG file that contains the page's styles; empty if no switch
+    was routed."""
     from importlib import resources
 
     tiers = _tiers(report)

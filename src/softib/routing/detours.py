@@ -4,10 +4,10 @@ A CA on one top switch (storage, a SHARP aggregation node) has no legal path to 
 and up again. Switches need such paths, too: a core switch that lost its cable to a pod answers the
 pod's hosts (counters, traps) over another core, and a switch that runs a subnet manager polls switches of its tier.
 
-The entries of the tree stay unchanged. Each gap gets a link to a neighbour that has an entry, if
-that closes no cycle of waiting channels. Turns at one leaf, and at the switches above it, are tried
-first: a tree has room for these, and they join all its switches. The packets of a switch itself
-count as those of CAs do, since they take the same buffers.
+All other entries of the tables stay unchanged. Each gap gets a link to a neighbour that has an
+entry, if that closes no cycle of waiting channels. Turns at one leaf, and at the switches above it,
+are tried first: a tree has room for these, and they join all its switches. The packets of a switch
+itself count as those of CAs do, since they take the same buffers.
 """
 
 from __future__ import annotations

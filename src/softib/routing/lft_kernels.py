@@ -72,8 +72,8 @@ def candidate_masks(legal, s, byte_masks, masks):
     """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
-    masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per link, in
-    bytes, so that it runs as vector code; eight links make a byte of the masks.
+    masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per
+    link, byte by byte, so that the compiler makes vector code; a byte of the masks has eight links.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
@@ -131,11 +131,11 @@ def _only_candidate(t, n_masks, masks):
 
 
 @kernel
-def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
-    """Links in the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns their number.
+def candidate_list(t, base, n_masks, masks, last, out_port, links, ports, count):
+    """Links in the masks of ``t``, ascending, into ``links`` and their ports into ``ports``; returns their number.
 
-    ``last`` uint64[4] holds the masks from which ``found`` (with ``count`` links) was made:
-    neighbouring destinations often share them, so that ``found`` stays valid.
+    ``last`` uint64[4] holds the masks from which ``links`` (with ``count`` links) was made:
+    neighbouring destinations often share them, so that ``links`` stays valid.
     """
     if _same_masks(t, n_masks, masks, last):
         return count
@@ -146,7 +146,7 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
         k = base + 64 * w
         while bits:
             if bits & np.uint64(1):
-                found[count] = k
+                links[count] = k
                 ports[count] = out_port[k]
                 count += 1
             bits >>= np.uint64(1)
@@ -156,8 +156,8 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
 
 @kernel(steps=lambda legal, dests, taken, lft: 4 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, taken, lft):
-    """Write tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, the lowest of
-    several.
+    """Write tables for LMC 0: each LID in turn gets the port with the fewest LIDs so far, and of
+    several the lowest.
 
     Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out: entries other than
     255 stay. ``taken`` int64[n, 256]: LIDs of counted groups that have an entry, by its port; int64[0, 256] if none
@@ -196,7 +196,7 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
     """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
-    found, ports, last = np.empty(256, np.int32), np.empty(256, np.uint8), np.zeros(4, np.uint64)
+    links, ports, last = np.empty(256, np.int32), np.empty(256, np.uint8), np.zeros(4, np.uint64)
     count = steps = 0
     k = -1  # the next candidate of the round, -1 before the first
     least = following = highest = MOST
@@ -221,7 +221,7 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
                     load[port] += 1
             continue
         if k < 0:
-            count = candidate_list(t, first, n_masks, masks, last, out_port, found, ports, count)
+            count = candidate_list(t, first, n_masks, masks, last, out_port, links, ports, count)
         if count == 0:
             continue
         if k < 0:
@@ -276,7 +276,7 @@ def _fill_uncounted(legal, dests, s, masks, lids, load, row):
     with the same candidates use the same port, which is remembered for some of them."""
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
-    found, ports = np.empty(256, np.int32), np.empty(256, np.uint8)
+    links, ports = np.empty(256, np.int32), np.empty(256, np.uint8)
     of_masks, chosen = np.zeros((64, 4), np.uint64), np.full(64, 255, np.uint8)
     switch, begins, counted, out_port = dests.switch, dests.first, dests.counted, legal.out_port
     for g in range(switch.shape[0]):
@@ -297,7 +297,7 @@ def _fill_uncounted(legal, dests, s, masks, lids, load, row):
                 for w in range(n_masks):
                     of_masks[memo, w] = masks[w, t]
             else:
-                count = candidate_list(t, first, n_masks, masks, of_masks[memo], out_port, found, ports, 0)
+                count = candidate_list(t, first, n_masks, masks, of_masks[memo], out_port, links, ports, 0)
                 chosen[memo] = _least_of(ports, count, load) if count else 255
         port = chosen[memo]
         for i in range(lo, hi):
@@ -329,7 +329,7 @@ def least_loaded_lmc(legal, dests, system, lft):
     end_lid, end_lmc, end_port = dests.lid, dests.lmc, dests.port
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
-    found = np.empty(256, np.int32)
+    links = np.empty(256, np.int32)
     ports = np.empty(256, np.uint8)
     link_of_port = np.empty(256, np.int32)
     masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
@@ -350,7 +350,7 @@ def least_loaded_lmc(legal, dests, system, lft):
         for offset in range(most):
             for g in range(group_switch.shape[0]):
                 t = group_switch[g]
-                count = candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
+                count = candidate_list(t, base, n_masks, masks, last, out_port, links, ports, count)
                 for i in range(group_first[g], group_first[g + 1]):
                     end = group_end[i]
                     if offset >= 1 << end_lmc[end]:
@@ -361,26 +361,26 @@ def least_loaded_lmc(legal, dests, system, lft):
                         continue
                     if count == 0:
                         continue
-                    e = _spread(legal, system, s, end_lid[end], offset, found[:count], link_of_port, load, lft)
+                    e = _spread(legal, system, s, end_lid[end], offset, links[:count], link_of_port, load, lft)
                     lft[s, lid] = out_port[e]
                     if counted[g]:
                         load[e - base] += 1
 
 
 @kernel
-def _spread(legal, system, s, base_lid, offset, found, link_of_port, load, lft):
-    """The link of ``found`` for LID ``base_lid + offset`` of one port (see
+def _spread(legal, system, s, base_lid, offset, links, link_of_port, load, lft):
+    """The link of ``links`` for LID ``base_lid + offset`` of one port (see
     :func:`least_loaded_lmc`)."""
     peer, out_port = legal.peer, legal.out_port
-    base, count = legal.first[s], len(found)
+    base, count = legal.first[s], len(links)
     start = 0
     if offset:
         last = lft[s, base_lid + offset - 1]
-        while start < count and out_port[found[start]] <= last:
+        while start < count and out_port[links[start]] <= last:
             start += 1
-    best, best_class, best_load, best_used = found[0], 9, np.int64(0), 0
+    best, best_class, best_load, best_used = links[0], 9, np.int64(0), 0
     for k in range(count):
-        e = found[(start + k) % count]
+        e = links[(start + k) % count]
         same_system, same_switch = 0, 0
         for o in range(offset):
             before = link_of_port[lft[s, base_lid + o]]

@@ -1,4 +1,4 @@
-"""How evenly forwarding tables use the links between switches.
+"""Balance of the links between switches under forwarding tables.
 
 The measure is static: *paths*, the ordered CA→CA pairs whose path crosses a directed link
 (all-to-all traffic), and *destinations*, the CA LIDs that a switch sends out through it (what

@@ -77,8 +77,8 @@ def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarray:
-    """In each connected part (of those that ``among`` bool[n] marks): the switch with most CAs,
-    ties to the smaller GUID."""
+    """Return, in each connected part (of those that ``among`` bool[n] marks), the switch with most
+    CAs, ties to the smaller GUID."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     by = np.lexsort((graph.switch_guid, -compute_per_switch(graph)))
     by = by if among is None else by[among[by]]

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def links_table(graph: SwitchGraph) -> Any:
-    """Only the links, for kernels that route along all of them."""
+    """Return only the links, for kernels that route along all of them."""
     none = np.empty((0, 0), np.uint8)
     return LegalHops(graph.first, graph.peer, graph.out_port, np.empty(0, np.bool_), none, none.view(np.bool_))
 

@@ -244,7 +244,7 @@ def _pieces(fabric: Fabric, ends: np.ndarray, reduction: Reduction, placed: Plac
 
 
 def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[int]]:
-    """For each edge the edges (numbers within a piece) whose messages it waits for."""
+    """Return for each edge the edges (numbers within a piece) whose messages it waits for."""
     into: dict[int, list[int]] = {}
     for i, (_, to) in enumerate(up):
         into.setdefault(to, []).append(i)

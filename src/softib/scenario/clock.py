@@ -21,17 +21,17 @@ __all__ = ["RunClock"]
 
 
 class Agenda(Protocol):
-    """Faults, or management: everything that happens between two events of packets."""
+    """Base of faults and management: an object that acts between two events of packets."""
 
     @property
     def idle(self) -> bool:
-        """Will nothing happen unless packets arrive?"""
+        """Return whether no event is due until a packet arrives."""
 
     def next_ps(self) -> int:
-        """When it acts next (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
+        """Return when the object acts next (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
 
     def act(self) -> None:
-        """Do everything that is due at :attr:`RunClock.now_ps`."""
+        """Execute everything that is due at :attr:`RunClock.now_ps`."""
 
 
 class Management(Agenda, Protocol):

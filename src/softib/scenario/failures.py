@@ -135,8 +135,8 @@ def _station(
     fabric: Fabric, plane: AgentPlane, clock: RunClock, settings: ManagerSettings, messages: Messages
 ) -> tuple[Station | None, Messages]:
     """Return the manager after its first sweep, with the window of its configuration, and
-    ``messages`` with the MLIDs of their multicast groups, which it has created again. Sets the
-    devices' time of ``clock``."""
+    ``messages`` with the MLIDs of their multicast groups, which the manager creates again. Set the
+    devices' clock to the time of ``clock``."""
     if settings.config is None:
         return None, messages
     config = settings.config

@@ -76,7 +76,7 @@ class FaultSchedule:
 
     @property
     def idle(self) -> bool:
-        """Has every fault happened?"""
+        """Return whether every fault has happened."""
         return not self._queue
 
     def next_ps(self) -> int:

@@ -115,7 +115,7 @@ def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.nd
 
 
 def _by_records(of: Managed) -> bool:
-    """Does softib's administration answer, path by path?"""
+    """Return whether softib's administration answers, path by path."""
     config = of.config
     return of.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 

@@ -113,8 +113,8 @@ STEPS_AT_ONCE = 1000
 
 @dataclass
 class Milestones:
-    """When the manager received reports, in ps: ``traps`` (arrival, LID of the issuer, trap number), ``sweeps``
-    [begin, end or -1], ``tables``: writes of forwarding tables."""
+    """Times at which the manager received reports, in ps: ``traps`` (arrival, LID of the issuer,
+    trap number), ``sweeps`` [begin, end or -1], ``tables``: writes of forwarding tables."""
 
     traps: list[tuple[int, int, int]] = field(default_factory=list)
     sweeps: list[list[int]] = field(default_factory=list)
@@ -153,7 +153,8 @@ class ManagementPlane:
     # -- time --
 
     def next_ps(self) -> int:
-        """When :meth:`act` has something to do (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
+        """Return when :meth:`act` has something to do (:data:`~softib.mad.transactor.NEVER_PS`:
+        never)."""
         at = [self._wake_ps]
         if self._later:
             at.append(self._later[0][0])
@@ -164,7 +165,8 @@ class ManagementPlane:
 
     @property
     def idle(self) -> bool:
-        """Is nothing under way? No trap waits to be sent, the manager is idle and expects no response."""
+        """Is nothing under way? Return whether no trap waits, and the manager is idle and expects
+        no response."""
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
     def act(self) -> None:

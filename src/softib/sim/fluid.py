@@ -227,7 +227,7 @@ def _sooner(s: _State) -> np.ndarray:
 
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
-    """Return the first messages whose rate may differ, by cause."""
+    """Return the first messages whose rate may be wrong, by cause."""
     first = s.doubt.found
     if first[0] < 0:
         return []

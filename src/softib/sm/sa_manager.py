@@ -72,7 +72,7 @@ class SaManager:
         self._outbox: list[MadBatch] = []
         self._now_ps = 0
         self._restored: np.ndarray | None = None
-        self._outdated, self._asked = set[int](), set[int]()
+        self._outdated, self._requested = set[int](), set[int]()
         """PortGUIDs of members that joined a group before its attributes changed, and of those that the current sweep
         asks to join again."""
 
@@ -90,10 +90,10 @@ class SaManager:
         """Return those of the :attr:`registered` hosts that joined no group before its attributes changed, for a sweep
         that begins: it asks the others to join again."""
         registered = self.registered
-        self._asked, self._outdated = self._asked | self._outdated, set()
-        if registered is None or not self._asked:
+        self._requested, self._outdated = self._requested | self._outdated, set()
+        if registered is None or not self._requested:
             return registered
-        return np.setdiff1d(registered, np.array(sorted(self._asked), np.uint64))
+        return np.setdiff1d(registered, np.array(sorted(self._requested), np.uint64))
 
     @property
     def needs_sweep(self) -> bool:
@@ -119,7 +119,7 @@ class SaManager:
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. Absent ports are removed, and subscribers get GID In Service and Out of Service notices."""
         before, first = self.registered, self.subnet is None
-        self._asked.clear()
+        self._requested.clear()
         if first:
             self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
@@ -149,7 +149,7 @@ class SaManager:
         self.sa.aliases.clear()
         self.groups.clear()
         self._outdated.clear()
-        self._asked.clear()
+        self._requested.clear()
         self.subscriptions.clear()
         self._restored = None
         self.services.records.clear()

@@ -90,7 +90,7 @@ class TableStore:
         """Return bool[n]: attributes of devices that hold exactly these according to the copy;
         ports that came up again lost theirs anyway."""
         out = np.zeros(len(ports), bool)
-        guids = np.array(sorted(guid for guid, what in self.copied if what == attr), np.uint64)
+        guids = np.array(sorted(guid for guid, written in self.copied if written == attr), np.uint64)
         rows = (
             np.flatnonzero(np.isin(db.node_guid[db.port_node[ports]], guids)) if len(guids) else guids[:0].astype(int)
         )
@@ -99,17 +99,17 @@ class TableStore:
             of_device.setdefault(guid, []).append(row)
         for guid, rows_of_device in of_device.items():
             image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in rows_of_device}
-            digest = _digest([(*place, what) for place, what in image.items()])
+            digest = _digest([(*place, written) for place, written in image.items()])
             if digest == self.copied[guid, attr]:
                 out[rows_of_device] = True
-                self.held |= {(guid, number, attr, m): what for (number, m), what in image.items()}
+                self.held |= {(guid, number, attr, m): written for (number, m), written in image.items()}
                 self._digests[guid, attr] = digest
         self.copied = {place: digest for place, digest in self.copied.items() if place[1] != attr}
         return out
 
 
 def _digest(images: list[tuple[int, int, bytes]]) -> bytes:
-    """Of (portnum, modifier, attribute)."""
+    """Return a digest of (portnum, modifier, attribute)."""
     text = b"".join(number.to_bytes(2, "big") + m.to_bytes(4, "big") + image for number, m, image in sorted(images))
     return blake2b(text, digest_size=8).digest()
 
@@ -162,7 +162,8 @@ class Stores:
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:
-        """A whole sweep reads the state and capabilities of every device, if there is a Get for them."""
+        """Make a whole sweep read the state and capabilities of every device, if there is a Get for
+        them."""
         self.pkeys.clear()
         self.extensions.clear()
         self.ar.caps.clear()

@@ -84,7 +84,7 @@ class SubnetManager:
 
     @property
     def config(self) -> SmConfig:
-        """Its settings (:meth:`reconfigure` changes them)."""
+        """Settings of the manager (:meth:`reconfigure` changes them)."""
         return self._mastership.config
 
     @config.setter
@@ -244,7 +244,8 @@ class SubnetManager:
 
     @property
     def stale(self) -> bool:
-        """Did a link change while the current or last sweep read it? Another sweep follows."""
+        """Return whether a link changed while the current or last sweep read it. Another sweep
+        follows."""
         return self._runner.sweep.answers.stale
 
     @property

@@ -40,7 +40,7 @@ class Account:
 
     @property
     def changes(self) -> bool:
-        """May it change partitions?"""
+        """Return whether the account may change partitions."""
         return self.role != "viewer"
 
 

@@ -28,7 +28,7 @@ class SaAnswer:
 
     @property
     def good(self) -> bool:
-        """Was the request carried out, and is there a record?"""
+        """Return whether the request was executed and has a record."""
         return self.status == MadStatus.OK and len(self.record) > 0
 
 

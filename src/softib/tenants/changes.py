@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from softib.errors import InputError, LimitError
+from softib.plural import counted
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, Tenant, guid_text, pkey_text
 from softib.tenants.state import Draft, Rows, State
 
@@ -101,7 +102,7 @@ def add_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
     partition = _with(draft, pkey, options)
     draft.put(partition.with_members({**partition.members, **members}))
     _check(draft, partition, members, room)
-    return f"{len(members)} GUIDs added to {pkey_text(pkey)}"
+    return f"{counted(len(members), 'GUID')} added to {pkey_text(pkey)}"
 
 
 def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options: Options, room: Room) -> str:
@@ -109,7 +110,7 @@ def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
     partition = _with(draft, pkey, options)
     draft.put(partition.with_members(dict(members)))
     _check(draft, partition, members, room)
-    return f"{pkey_text(pkey)} has {len(members)} GUIDs"
+    return f"{pkey_text(pkey)} has {counted(len(members), 'GUID')}"
 
 
 def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
@@ -120,7 +121,7 @@ def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
         return f"{pkey_text(pkey)} does not exist"
     removed = set(guids) & partition.members.keys()
     draft.put(partition.with_members({g: m for g, m in partition.members.items() if g not in removed}))
-    return f"{len(removed)} GUIDs removed from {pkey_text(pkey)}"
+    return f"{counted(len(removed), 'GUID')} removed from {pkey_text(pkey)}"
 
 
 def create(draft: Draft, pkey: int, options: Options) -> str:
@@ -144,7 +145,7 @@ def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, firs
 
 
 def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float = QUARANTINE_S) -> str:
-    """Delete a partition. Its P_Key is in quarantine then."""
+    """Delete a partition. The P_Key then enters quarantine."""
     if pkey == DEFAULT_BASE:
         raise Refused("the default partition 0x7fff cannot be deleted; remove its GUIDs, or make its members limited")
     _existing(draft, pkey)
@@ -180,7 +181,7 @@ def put_tenant(draft: Draft, tenant: Tenant) -> str:
     if not tenant.name.strip() or len(tenant.name) > 64 or not tenant.name.isprintable():
         raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
     draft.tenants[tenant.name] = tenant
-    return f"tenant {tenant.name}: at most {tenant.limit} partitions"
+    return f"tenant {tenant.name}: at most {counted(tenant.limit, 'partition')}"
 
 
 def remove_tenant(draft: Draft, name: str) -> str:
@@ -197,11 +198,13 @@ def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None
     for name, tenant in draft.tenants.items():
         count, accounts = draft.partitions_of(name), accounts_of(name) if tenant is None else []
         if tenant is None and count:
-            raise Refused(f"{name} still has {count} partitions; delete them first")
+            raise Refused(f"{name} still has {counted(count, 'partition')}; delete them first")
         if accounts:
             raise Refused(f"{name} still has accounts: {', '.join(accounts[:4])}; remove them first")
         if tenant is not None and count > tenant.limit:
-            raise Refused(f"{name} has {count} partitions, more than the limit of {tenant.limit}; delete some first")
+            raise Refused(
+                f"{name} has {counted(count, 'partition')}, more than the limit of {tenant.limit}; delete some first"
+            )
     for pkey, partition in draft.partitions.items():
         if partition is not None and partition.tenant and draft.tenant(partition.tenant) is None:
             raise Refused(
@@ -251,7 +254,7 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
             draft.put(new)
         else:
             draft.remove(pkey, now_s + QUARANTINE_S)
-    return f"{changed} partitions restored"
+    return f"{counted(changed, 'partition')} restored"
 
 
 def undo(draft: Draft, rows: Rows, room: Room, now_s: float, later: Sequence[tuple[int, Rows]] = ()) -> str:
@@ -266,7 +269,7 @@ def undo(draft: Draft, rows: Rows, room: Room, now_s: float, later: Sequence[tup
             _check_owners(draft, partition, sorted(came))
     keys = {(table, str(row[0])) for table, of_table in rows.items() for row in of_table}
     taken = sum((table, str(row[0])) in keys for table, of_table in draft.rows().items() for row in of_table)
-    text = f"{taken} rows taken back"
+    text = f"{counted(taken, 'row')} taken back"
     if taken >= len(keys):
         return text
     touched = lambda their: any((table, str(row[0])) in keys for table, of in their.items() for row in of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from softib.errors import InputError
@@ -17,20 +17,32 @@ MOST = 4096
 
 
 def lock(path: Path, what: str, folder: Path) -> ExitStack:
-    """Return the lock of ``path``, which ends when it is closed; the file names this process and its ``folder``. Raises
-    :class:`InputError` if another process holds it: ``what`` it serves, its id and its folder."""
-    held = ExitStack()
-    file = held.enter_context(open(path, "a+b", buffering=0))  # noqa: SIM115  # held by the caller
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        owner = shown(file.read(MOST).decode(errors="replace").strip()) or "another process"
-        held.close()
-        raise InputError(f"{owner} serves {what}; stop it first") from None
+    """Return the lock of ``path``, whose file is removed when it is closed; the file names this process and its
+    ``folder``. Raises :class:`InputError` if another process holds it: ``what`` it serves, its id and its folder."""
+    while True:
+        held = ExitStack()
+        file = held.enter_context(open(path, "a+b", buffering=0))  # noqa: SIM115  # held by the caller
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            owner = shown(file.read(MOST).decode(errors="replace").strip()) or "another process"
+            held.close()
+            raise InputError(f"{owner} serves {what}; stop it first") from None
+        if _is_at(file.fileno(), path):
+            break
+        held.close()  # its owner has just removed it
     file.truncate(0)
     file.write(f"process {os.getpid()} with the tenants in {folder.resolve()}\n".encode())
+    held.callback(path.unlink, missing_ok=True)
     return held
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def lock_subnet(name: str, folder: Path) -> ExitStack:
@@ -39,6 +51,14 @@ def lock_subnet(name: str, folder: Path) -> ExitStack:
     place = services_path()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return lock(place / f"{name.replace('/', '-')}.lock", f"the tenants of {name}", folder)
+        held = ExitStack()
+        held.callback(_remove_if_empty, place)
+        held.enter_context(lock(place / f"{name.replace('/', '-')}.lock", f"the tenants of {name}", folder))
+        return held
     except OSError as error:
         raise InputError(f"{place}: cannot be used for locks: {error.strerror or error}") from None
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

@@ -1,4 +1,5 @@
-"""Which ports can exchange packets although no partition joins them, from the P_Key tables of the whole subnet.
+"""Find ports that can exchange packets although no partition joins them, from the P_Key tables of
+the whole subnet.
 
 Two ports exchange packets by each P_Key that both tables hold, if one of the ports is a full member (IBA 10.9.3).
 Sharing the default partition is no permission: every port is in it.

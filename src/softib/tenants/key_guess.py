@@ -55,7 +55,7 @@ def guesses(given: int) -> list[int]:
 
 
 def serve(port: int) -> None:
-    """Accept clients until the process is ended."""
+    """Accept clients until the process ends."""
     channel = EventChannel()
     listening = Listener(channel, "0.0.0.0", port)
     print("listening", os.environ.get("SOFTIB_ADDRESS", ""), flush=True)
@@ -76,8 +76,9 @@ def serve(port: int) -> None:
 
 
 def _read(address: str, port: int, region: int, number: int | None = None) -> bytes:
-    """What a client reads of a region with guess ``number`` (None: with the R_Key that it was given); empty if the
-    read is refused. Raises :class:`PeerError` without a connection."""
+    """Return the data that a client reads of a region with guess ``number`` (None: with the R_Key
+    that it was given); empty if the read is refused. Raises :class:`PeerError` without a
+    connection."""
     channel = EventChannel()
     pair, finish = connect(channel, address, port, 4, 4, b"")
     try:

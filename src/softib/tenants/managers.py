@@ -53,8 +53,8 @@ class Manager(Protocol):
         have). Raises :class:`~softib.errors.SoftibError` if it cannot."""
 
     def is_master(self, master: int) -> bool:
-        """Return whether it, and no other manager, programs the subnet. ``master``: PortGUID of the master by the
-        ports of the subnet, 0 if it is on none of the hosts."""
+        """Return whether this manager, and no other, programs the subnet. ``master``: PortGUID of
+        the master by the ports of the subnet, 0 if it is on none of the hosts."""
 
     def keep(self, state: State) -> None:
         """Bring the manager's file up to date."""

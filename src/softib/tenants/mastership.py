@@ -14,13 +14,14 @@ __all__ = ["MasterWatch"]
 
 LOG = logging.getLogger("softib.tenants")
 LOOK_S = 5.0
-SILENT_LOOKS = 2
-"""Looks without an answer after which the master cannot be reached: one may fall into its restart."""
+SILENT_LOOKS = 3
+"""Looks without an answer after which the master cannot be reached: it may restart, or be busy with a sweep."""
 
 
 class MasterWatch:
-    """``problem``: which manager is the master instead, or that it does not answer, and what to do; empty while it is
-    ours. ``reached``: whether the master confirmed itself at the last look; None: no look yet. For one thread."""
+    """``problem``: which manager is the master instead, or that it does not answer, and what to do;
+    empty while this manager is master. ``reached``: whether the master confirmed itself at the last
+    look; None: no look yet. For one thread."""
 
     def __init__(self, view: SubnetView, manager: Manager):
         self.view, self.manager = view, manager

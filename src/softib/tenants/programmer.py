@@ -391,7 +391,7 @@ class Programmer:
             self._search = Search(self.view.sibling(), whole, self._wake.set)
 
     def _appeared(self) -> None:
-        """Have pending members appeared?"""
+        """Check the tables of pending members that have appeared."""
         if self.master.problem:
             return
         hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]

@@ -99,7 +99,7 @@ class Stage:
         return np.zeros(64, np.uint8) if answer is None else answer
 
     def restore(self, attr: SmpAttr, data: np.ndarray, lid: int, modifier: int = 0) -> None:
-        """Write as the manager what an attack changed."""
+        """Restore the values that an attack changed, as the manager."""
         transact(self.trusted, smp_set(attr, data, modifier, lid, self.mkey))
 
     @property
@@ -248,8 +248,8 @@ def group_leave(s: Stage) -> tuple[Outcome, str]:
     prefix = int(PortInfo.gid_prefix.get(info))
     fields = {"mgid": GROUP, "port_gid": (prefix, s.guids[s.victim]), "join_state": JoinState.FULL}
     key = next((k for k in _keys(s, s.victim) if k), 0xFFFF)
-    made = {"qkey": QKEY, "pkey": key | FULL, "sl": 0, "flow_label": 0, "tclass": 0}
-    joined = ask_administration(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **made}, 0, SaMethod.SET)
+    record = {"qkey": QKEY, "pkey": key | FULL, "sl": 0, "flow_label": 0, "tclass": 0}
+    joined = ask_administration(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **record}, 0, SaMethod.SET)
     if not joined.good:
         return NOT_TRIED, f"{s.victim} cannot join a group itself (status {joined.status})"
     removed = ask_administration(s.wires[s.attacker], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
@@ -356,7 +356,7 @@ def _free_port() -> int:
 
 
 def _write(s: Stage, server: int, client: int) -> bool:
-    """Do RDMA writes of the attacker with its P_Key at index ``client`` arrive?"""
+    """Return whether RDMA writes of the attacker with its P_Key at index ``client`` arrive."""
     port = str(_free_port())
     program = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
     one = s.run(s.victim, [*program, f"--pkey_index={server}"])

@@ -272,17 +272,17 @@ class TenantService:
         port = self.view.ports.get(self.view.manager)
         waiting, pending = p.unfinished()
         return Health(
-            "failed" if unwritable else "degraded" if problem else "ok",
-            "; ".join(filter(None, (unwritable, problem))),
-            p.manager.title,
-            "" if port is None else f"{port.name} ({guid_text(port.guid)})",
-            p.master.reached,
-            p.master.answered_s,
-            p.programmed_s,
-            p.compared_s,
-            waiting,
-            pending,
-            not unwritable,
+            status="failed" if unwritable else "degraded" if problem else "ok",
+            problem="; ".join(filter(None, (unwritable, problem))),
+            manager=p.manager.title,
+            manager_port="" if port is None else f"{port.name} ({guid_text(port.guid)})",
+            manager_reached=p.master.reached,
+            manager_answered_s=p.master.answered_s,
+            programmed_s=p.programmed_s,
+            compared_s=p.compared_s,
+            waiting=waiting,
+            pending=pending,
+            database_writable=not unwritable,
         )
 
     def _unwritable(self) -> str:

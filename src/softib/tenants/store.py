@@ -136,7 +136,7 @@ class Store:
         return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
     def revision(self, number: int) -> Revision | None:
-        """Return one of them."""
+        """Return a revision by its number."""
         return next(
             (_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (_fitting(number),))), None
         )

@@ -98,7 +98,7 @@ class SubnetView:
         if self._opened is None:
             self._opened = self._open()
         try:
-            reader = SubnetReader(self._opened.wire, SmConfig(), lambda what, nodes, mads: None)
+            reader = SubnetReader(self._opened.wire, SmConfig(), lambda phase, nodes, mads: None)
             reader.nodes()
             read_vports(reader)
         except PeerError:

@@ -1,5 +1,5 @@
-"""The only thread that writes changes: it takes those that wait, checks each against those before it, commits them
-together and then answers all of them.
+"""The only thread that writes changes: it takes the waiting ones, checks each against those in
+front of it, commits them together and then answers all of them.
 
 A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
 Results of programming share these commits too. A record lost in a power cut needs no separate sync: its
@@ -162,10 +162,10 @@ class Writer:
                 together[0].answer.set_exception(error)
             return
         self._unmarked.clear()
-        made = [result for _, result in results if isinstance(result, Done) and not result.repeated]
+        committed = [result for _, result in results if isinstance(result, Done) and not result.repeated]
         with self.lock:
             self.state.take(batch)
-            self.committed(made)
+            self.committed(committed)
         for request, result in results:
             if isinstance(result, Done):
                 request.answer.set_result(result)

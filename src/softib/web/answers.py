@@ -1,5 +1,5 @@
-"""The answers of the REST interface, as OpenAPI describes them. Findings and paths are the results of ``softib check``
-and ``softib path``."""
+"""The answers of the REST interface, in the form that OpenAPI describes. Findings and paths are the
+results of ``softib check`` and ``softib path``."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ JUDGED = 16
 
 @dataclass(frozen=True)
 class _Change:
-    """From ``time_s`` on, until the next change."""
+    """A state that is valid from ``time_s`` until the next change."""
 
     time_s: float
     seen: Snapshot
@@ -65,7 +65,8 @@ class _Change:
 
 
 class Earlier:
-    """For one :class:`~softib.web.served.Served`. :meth:`remember` is for its thread, :meth:`at` for any."""
+    """Belongs to one :class:`~softib.web.served.Served`. Its thread calls :meth:`remember`; any
+    thread may call :meth:`at`."""
 
     def __init__(self, served: Served):
         self.served = served

@@ -124,7 +124,7 @@ class Event:
 
 
 class Events:
-    """For one :class:`~softib.web.served.Served`; written by its thread, read by any."""
+    """Events of one :class:`~softib.web.served.Served`; written by its thread, read by any."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Event]] = {}
@@ -283,7 +283,7 @@ class Events:
         self._add(went, lambda f: _finding(at_s, f, "info", "no longer: "))
 
     def nodes(self, before: Snapshot | None, now: Snapshot, at_s: float) -> None:
-        """Nodes that a reading did not find, and those that are back or new."""
+        """Record nodes that are missing in a reading, and nodes that are back or new."""
         if before is None or before is now:
             return
         before_guids, f = set(before.fabric.node_guid.tolist()), now.fabric

@@ -79,7 +79,7 @@ class JobsOnMap:
         return cls(links, uses, node, table)
 
     def row(self, name: str) -> int:
-        """Which of the jobs has this name. Raises :class:`UnknownName`."""
+        """Return the row of the job with this name. Raises :class:`UnknownName`."""
         names = [j.job.name for j in self.links.jobs]
         if name not in names:
             raise UnknownName("job", name, names)

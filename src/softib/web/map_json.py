@@ -211,7 +211,7 @@ def down_document(now: Now) -> list[dict[str, Any]]:
 
 
 def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:
-    """For each edge the worst of its ports."""
+    """Return for each edge the worst of its ports."""
     rows = port_rows(now.seen.fabric, sample.guid, sample.portnum)
     edge = np.where(rows >= 0, now.map.edge_of_port[np.maximum(rows, 0)], -1)
     column = np.nan_to_num(np.asarray(getattr(sample, by), np.float64))

@@ -72,7 +72,7 @@ class Now:
 
     @cached_property
     def names(self) -> list[str]:
-        """Of the map's nodes, each another."""
+        """Names of the map's nodes, all different."""
         return distinct_names(self.seen.fabric)
 
     @cached_property
@@ -89,5 +89,5 @@ class Now:
 
     @cached_property
     def finder(self) -> NodeFinder:
-        """Its nodes by name."""
+        """Nodes of the fabric by name."""
         return NodeFinder(self.fabric)

@@ -170,8 +170,7 @@ class PastServer:
             return None
 
     def topology_at(self, time_s: float) -> ObservedPorts:
-        """Return the ports with a cable at a time, by their NodeGUIDs if the present fabric has
-        them."""
+        """Return the cabled ports at a time, by their NodeGUIDs if the present fabric has them."""
         ports = ports_at(self.url, time_s)
         whose = self._whose()
         guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)

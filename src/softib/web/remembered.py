@@ -45,8 +45,8 @@ class Remembered:
         self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
-        """Take a reading of ``time_s``. Return whether there is another map to draw. If one end
-        of a cable has another cable now, it was moved, not lost."""
+        """Take a reading of ``time_s``. Return whether another map is left to draw. If one end of a
+        cable has another cable now, it was moved, not lost."""
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now

@@ -61,13 +61,13 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
     points = thinned(points, most)
     return {
         "time": [f[0] for f in points],
-        "load": [_known(f[1]) for f in points],
-        "wait": [_known(f[2]) for f in points],
+        "load": [_rounded(f[1]) for f in points],
+        "wait": [_rounded(f[2]) for f in points],
         "errors": [f[3] for f in points],
     }
 
 
-def _known(share: float) -> float | None:
+def _rounded(share: float) -> float | None:
     return None if math.isnan(share) else round(share, 4)
 
 
@@ -87,7 +87,7 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
     """Return rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``:
     the largest first; unknown values last), or in their own order ("").
 
-    Raises :class:`UnknownName` for a column that does not exist, or has no order.
+    Raises :class:`UnknownName` for a column that does not exist or cannot be sorted.
     """
     n = len(next(iter(columns.values()), ()))
     rows = list(range(n))

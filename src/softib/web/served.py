@@ -46,8 +46,8 @@ JUDGE_S = 10.0
 
 @dataclass
 class Served:
-    """``read`` reads a source that does not change; ``collector`` one that does (exactly one of them is given).
-    :meth:`refresh` is for one thread; everything else for any.
+    """Exactly one of ``read`` (for a source that does not change) and ``collector`` (for one that
+    does) is given. Only one thread may call :meth:`refresh`; all other methods are for any thread.
 
     ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
     jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report
@@ -97,8 +97,8 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Can :attr:`explain` answer? A file's fabric is routed on request; a running one needs tables in its
-        switches."""
+        """Return whether :attr:`explain` can answer. A file's fabric is routed on request; a
+        running one needs tables in its switches."""
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:

@@ -252,7 +252,7 @@ class Trace(Job):
 
     @property
     def assumes_machine(self) -> bool:
-        """Return whether it is a profile of GPUs, and no machine is named."""
+        """Return whether the trace is a profile of GPUs, and no machine is named."""
         from softib.workloads.traces.forms import is_profile
 
         return self.machine is None and is_profile(self)

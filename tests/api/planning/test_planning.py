@@ -139,6 +139,12 @@ def test_a_storage_fabric_is_saved_beside_the_designs(tmp_path):
     assert (compute.hosts, storage.hosts, storage.name) == (8, 12, "design-storage")
 
 
+def test_the_reference_design_comes_first():
+    """NVIDIA's table: 31 nodes on 8 leaves and 4 spines with 252 + 256 cables, four of them UFM's."""
+    first = softib.plan_design(softib.Demand(31, 8)).rows()[0]
+    assert (first.design, first.switches, first.cables) == ("rail-optimized, 2 tiers", 12, 508)
+
+
 def test_ports_that_a_design_adds_are_named(capsys):
     """A unit of 31 hosts and UFM in the free slot: 4 ports more than the demand's; a full unit has none."""
     for hosts, added in ((31, 4), (32, 0)):

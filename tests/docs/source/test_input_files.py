@@ -30,7 +30,7 @@ UNPACKERS = {"gzip", "bz2", "lzma", "zipfile", "tarfile"}
 
 OF_SOFTIB = {
     "monitor/prometheus_answers.py": (1, "an address, by HTTP alone, with limits of its own"),
-    "input_files.py": (5, "the reader itself"),
+    "input_files.py": (6, "the reader itself"),
     "fabric/formats/cabling/sheet.py": (5, "a workbook, in bytes that the reader gave"),
     # What softib ships with itself, below its own folder.
     "diags/cable_rules/thresholds.py": (1, "thresholds.yaml"),

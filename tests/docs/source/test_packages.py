@@ -82,9 +82,12 @@ def test_the_index_of_a_release_has_the_addresses_of_the_repository(monkeypatch)
 
 def test_no_page_installs_softib_from_an_index():
     """No index has it: ``pip install softib`` would install what another project registered."""
-    wrong = re.compile(r"(?:pip|pipx|uv|conda|spack)\s+(?:\w+\s+)?install\s+(?:-\S+\s+)*['\"]?softib\b(?!\.|/|-)")
+    wrong = re.compile(
+        r"(?:pip|pipx|uv|conda|spack)\s+(?:\w+\s+)?install\s+(?:-\S+\s+)*['\"]?softib\b(?!\.|/|-)|install\s+softib\["
+    )
     assert (
         wrong.search("pip install 'softib[serve]'")
+        and wrong.search("a workbook; install softib[xlsx]")
         and not wrong.search("pip install ./softib")
         and not wrong.search("pip install softib.whl")
     )

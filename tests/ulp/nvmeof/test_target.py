@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -51,6 +52,26 @@ def test_bytes_reach_the_file_and_come_back(storage, size):
     storage.nvme("compare", "in.bin", "--offset", "1M")
     storage.nvme("compare", "in.bin", "--offset", "2M", code=1)
     storage.nvme("flush")
+
+
+def test_files_are_written_as_they_are(storage):
+    """A compressed file is not unpacked, a stream is written until the namespace ends, and a file that does not fit changes
+    nothing."""
+    packed = gzip.compress(bytes(8192))
+    packed += os.urandom(-len(packed) % 4096)
+    (storage.folder / "in.img.gz").write_bytes(packed)
+    storage.nvme("write", "in.img.gz", "--offset", "4M")
+    assert disk_bytes(storage, 4 << 20, len(packed)) == packed
+    storage.nvme("compare", "in.img.gz", "--offset", "4M")
+    os.truncate(storage.folder / "in.img.gz", DISK)
+    assert "beyond the end" in storage.nvme("write", "in.img.gz", "--offset", "4M", code=2).stderr
+    assert disk_bytes(storage, 4 << 20, len(packed)) == packed
+    words = storage.words(HOST, "nvme", "write", storage.target_address, "-", "--offset", str(DISK - (20 << 20)))
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+        done = subprocess.run(words, stdin=endless.stdout, env=storage.env, capture_output=True, text=True, timeout=240)
+        endless.kill()
+    assert done.returncode == 2 and "beyond the end" in done.stderr, done.stderr
+    assert disk_bytes(storage, DISK - (20 << 20), 16 << 20) == b"y\n" * (8 << 20)
 
 
 def test_zeroes(storage):

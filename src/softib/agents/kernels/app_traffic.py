@@ -1,4 +1,4 @@
-"""Adds what applications have sent to the counters of every port on the path. Layout:
+"""Add the packets of applications to the counters of every port on the path. Layout:
 ``preload/verbs/fabric/traffic.h``.
 
 ``v`` is :class:`softib.live.verbs.traffic.Cells`. Applications write all contents of the cells: rows and indices

@@ -110,7 +110,7 @@ def ar_info(t, m, ingress, is_set):
 
 @inner
 def ports_exist(m, at, nports):
-    """True if the mask at ``at`` names only ports 1…``nports``."""
+    """Return whether the mask at ``at`` names only ports 1…``nports``."""
     for bit in range(8 * MASK_OCTETS):
         if (m[at + MASK_OCTETS - 1 - bit // 8] >> (bit % 8)) & 1 and (bit == 0 or bit > nports):
             return False

@@ -68,7 +68,7 @@ def _put64(b, i, v):
 
 @inner
 def same(a, i, b, j, n):
-    """True when ``a[i:i+n]`` equals ``b[j:j+n]``."""
+    """Return whether ``a[i:i+n]`` equals ``b[j:j+n]``."""
     for x in range(n):
         if a[i + x] != b[j + x]:
             return False

@@ -59,7 +59,7 @@ PS_PER_TICK = 1_024_000
 
 @inner
 def key_fits(t, m, end, now):
-    """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set is counted and
+    """Return whether the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set is counted and
     starts the lease, at whose end the protect bit is cleared."""
     info = t.cc_key_info[end]
     if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[METHOD_AT] != SET:

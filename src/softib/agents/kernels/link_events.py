@@ -53,13 +53,13 @@ def raise_change_traps(t, node, flags, now):
 
 @kernel(_nrt=False)
 def raise_local_change(t, end, flags, now):
-    """Trap 144 of one end port."""
+    """Queue trap 144 of one end port."""
     local_change(t, now, end, flags)
 
 
 @kernel(_nrt=False)
 def raise_trap(t, end, trap, number, data, now):
-    """Any trap, with its 54 bytes of DataDetails."""
+    """Queue a trap with its 54 bytes of DataDetails."""
     row = notice(t, now, end, trap, number)
     if row >= 0:
         copy(t.notice_data[row], 0, data, 0, 54)

@@ -52,7 +52,7 @@ PROTECT_BITS = 0xC0
 
 @inner
 def admit(t, m, end, now, slid):
-    """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted,
+    """Return whether the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted,
     starts the lease and raises trap 256. ``slid``: source LID of the SMP."""
     info = t.port_info[end]
     if key_state(info, t.mkey_until, end, m, MKEY_AT, PROTECT_AT, PROTECT_BITS, now) != WRONG:

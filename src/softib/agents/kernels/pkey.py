@@ -64,7 +64,7 @@ def matching(t, port, pkey):
 
 @inner
 def in_partition(t, port, pkey):
-    """True when ``port`` has an entry of the partition of ``pkey``, full or limited."""
+    """Return whether ``port`` has an entry of the partition of ``pkey``, full or limited."""
     base = np.int64(t.pkey_base[port])
     for i in range(np.int64(t.pkey_cap[port])):
         if pkey & PARTITION and not (np.int64(t.pkeys[base + i]) ^ pkey) & PARTITION:

@@ -162,7 +162,7 @@ def enabled_ok(request, supported, everything):
 
 @inner
 def unicast(new, old, at):
-    """True if the LID at ``at`` can be set: unicast, or 0 on a port that had no LID before.
+    """Return whether the LID at ``at`` can be set: unicast, or 0 on a port that had no LID before.
 
     Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their ``subn_set_portinfo``), as 14.2.5.6
     requires; ibportstate writes back 0 on a port without a LID on a subnet without a manager. Low bits covered by
@@ -175,7 +175,7 @@ def unicast(new, old, at):
 
 @inner
 def valid(t, new, old, kind):
-    """True when every component of the request ``new`` is legal for a port that reads ``old``."""
+    """Return whether every component of the request ``new`` is legal for a port that reads ``old``."""
     state, phys = get8(new, STATE_AT) & 15, get8(new, PHYS_AT) >> 4
     if kind != EXTERNAL:
         if not unicast(new, old, LID_AT) or not unicast(new, old, SM_LID_AT):
@@ -301,8 +301,8 @@ def change_state(t, port, state, phys, now):
 
 @inner
 def train(t, port, now):
-    """Both ends reach LinkUp and INIT if a cable with a signal joins them, neither is disabled or without power,
-    and they agree on width and speed."""
+    """Train the link: both ends reach LinkUp and INIT if a cable with a signal joins them, neither
+    is disabled or without power, and they agree on width and speed."""
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
@@ -327,7 +327,7 @@ def drop(t, port, now):
 
 @inner
 def fail(t, port, now):
-    """One end of a failing link; LinkDownedCounter counts only links that were up."""
+    """Fail one end of a link; LinkDownedCounter counts only links that were up."""
     if (get8(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
         return
     if (get8(t.port_info[port], STATE_AT) & 15) != DOWN:

@@ -54,14 +54,14 @@ NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 @inner
 def link_up(t, port):
-    """True when the physical link of ``port`` carries packets (both ends in LinkUp)."""
+    """Return whether the physical link of ``port`` carries packets (both ends in LinkUp)."""
     peer = t.port_peer[port]
     return peer >= 0 and (t.port_info[port, PHYS_AT] >> 4) == LINK_UP and (t.port_info[peer, PHYS_AT] >> 4) == LINK_UP
 
 
 @inner
 def owns(t, port, lid):
-    """True if ``lid`` is one of the 2^LMC LIDs of an end port (all bits except the lowest LMC are
+    """Return whether ``lid`` is one of the 2^LMC LIDs of an end port (all bits except the lowest LMC are
     equal, IBA 4.1.3), or the LID of one of its virtual ports."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
     if base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0:

@@ -1,5 +1,5 @@
-"""A router's data on other subnets (:mod:`softib.iba.vendor.router`): its own ports in them, as their subnet
-managers configured these.
+"""A router's data on other subnets (:mod:`softib.iba.vendor.router`): its ports there, as the
+subnet managers of those subnets configured them.
 
 Site-local prefixes are in the table of adjacent subnets, others in that of next hops. Routers do not exchange
 tables, so subnets behind another router are in no table. All data is read from PortInfo at
@@ -34,7 +34,7 @@ NEXT_BLOCK, ADJACENT_BLOCK = router.NEXT_HOP_BLOCK, router.ADJACENT_BLOCK
 
 @inner
 def is_router(t, ingress):
-    """Return whether it is a router that supports these attributes."""
+    """Return whether the node is a router that supports these attributes."""
     node = t.port_node[ingress]
     return t.node_type[node] == ROUTER and (
         t.vendor_id[node] == MELLANOX or is_mellanox_part(np.int64(t.device_id[node]))

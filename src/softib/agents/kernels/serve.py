@@ -1,4 +1,5 @@
-"""One call for a batch of MADs: route each, let the device answer, and collect MADs for clients.
+"""Handle a batch of MADs in one call: route each, let the device answer, and collect MADs for
+clients.
 
 A batch is processed in its order, as one sender's MADs arrive. Outputs are allocated by the caller.
 """
@@ -50,7 +51,7 @@ def round_trip(t, port, lid, is_smp, method):
 
 @inner
 def lost_on_cables(t, first, last, level, now):
-    """True when a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of
+    """Return whether a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of
     ``path``; counts the hops that it took."""
     end = survive(t, first, last, level < 0, now)
     if end < 0:
@@ -63,7 +64,7 @@ def lost_on_cables(t, first, last, level, now):
 
 @inner
 def answer_leaves(t, is_directed, level, now):
-    """True if an answer reaches the sender of its request; counts its hops if they were not counted yet."""
+    """Return whether an answer reaches the sender of its request; counts its hops if they were not counted yet."""
     if is_directed:
         if t.options[FAULTY] == 0:
             return True

@@ -113,7 +113,7 @@ def qpc_config(t, m, row, modifier, is_set):
 
 @inner
 def tree_fits(t, m, row, tree, block):
-    """True if a TreeConfig names only reserved QPs, and no more trees or children than possible."""
+    """Return whether a TreeConfig names only reserved QPs, and no more trees or children than possible."""
     used = t.sharp_qp_used[row]
     if block == 0:
         state, kind = get8(m, DATA_AT + STATE_AT), get8(m, DATA_AT + KIND_AT)

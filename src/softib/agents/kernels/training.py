@@ -83,7 +83,8 @@ def common_fec(t, port, peer, i):
 def agree(t, port, peer):
     """Write the active width, speed and FEC mode of a training link; False if its ends have none in common.
 
-    No faster and no wider than the cable was at the start: training does not repair a damaged link.
+    Limit speed and width to those of the cable at the start: training does not repair a damaged
+    link.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
     local, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)

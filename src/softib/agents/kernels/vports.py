@@ -63,7 +63,8 @@ def owns_vport_lid(t, port, lid):
 
 @inner
 def virtualization_info(t, m, ingress, is_set):
-    """How many there are. A Set with the bit clears VPortStateChange; the adapter controls the rest."""
+    """Return VirtualizationInfo: the number of virtual ports. A Set with the bit clears
+    VPortStateChange; the adapter controls the rest."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     head = t.virtualization[ingress]
@@ -76,8 +77,8 @@ def virtualization_info(t, m, ingress, is_set):
 
 @inner
 def vport_info_smp(t, m, ingress, modifier, is_set):
-    """One virtual port. A Set raises the state by one (Initialize, Armed, Active), lowers it to Initialize, or
-    keeps it (0), and sets a LID if one is required."""
+    """Get or set the VPortInfo of a virtual port. A Set raises the state by one (Initialize, Armed,
+    Active), lowers it to Initialize, or keeps it (0), and sets a LID if one is required."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier)

@@ -41,7 +41,7 @@ class Judged:
 
 @dataclass
 class _Case:
-    """One slow part over all tests that found it."""
+    """A slow part, over all tests that found it."""
 
     part: Part
     tests: dict[str, Blamed] = field(default_factory=dict)

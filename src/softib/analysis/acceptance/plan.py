@@ -155,7 +155,7 @@ class AcceptancePlan:
 
 
 def host_ports(ends: Ends) -> list[HostPort]:
-    """The ends as launchers take them."""
+    """Return the ends in the form of launchers."""
     return [
         HostPort(n, h, d, int(p))
         for n, h, d, p in zip(ends.node, ends.host, ends.device, ends.portnum.tolist(), strict=True)

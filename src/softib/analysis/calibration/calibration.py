@@ -52,12 +52,12 @@ class Knob:
 
     @property
     def most(self) -> float:
-        """Its largest value."""
+        """Largest value of the constant."""
         return self.start if self.limit else math.inf
 
     @property
     def starts(self) -> tuple[float, ...]:
-        """Where fits begin."""
+        """Return the starting points of fits."""
         return tuple(self.start * share for share in SHARES) if self.limit else (self.start,)
 
 
@@ -109,13 +109,13 @@ def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> 
 
 def _remembered(predict: Predict) -> Predict:
     """Return ``predict``, which runs once for the same values."""
-    known: dict[tuple[tuple[str, float], ...], np.ndarray] = {}
+    predictions: dict[tuple[tuple[str, float], ...], np.ndarray] = {}
 
     def once(values: Mapping[str, float]) -> np.ndarray:
         key = tuple(sorted(values.items()))
-        if key not in known:
-            known[key] = predict(values)
-        return known[key]
+        if key not in predictions:
+            predictions[key] = predict(values)
+        return predictions[key]
 
     return once
 

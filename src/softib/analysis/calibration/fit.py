@@ -28,20 +28,20 @@ def fit(start: Mapping[str, float], residuals: Residuals, rounds: int = 8) -> di
     low = np.log([start[n] * SMALLEST for n in names])
     x = np.log([start[n] for n in names])
     values = lambda at: dict(zip(names, np.exp(at).tolist(), strict=True))
-    found, careful = residuals(values(x)), 1e-2
+    residual, careful = residuals(values(x)), 1e-2
     for _ in range(rounds):
-        slopes = np.array([(residuals(values(x + STEP * row)) - found) / STEP for row in np.eye(len(x))]).T
+        slopes = np.array([(residuals(values(x + STEP * row)) - residual) / STEP for row in np.eye(len(x))]).T
         for _ in range(TRIES):
-            change = np.linalg.solve(slopes.T @ slopes + careful * np.eye(len(x)), -slopes.T @ found)
+            change = np.linalg.solve(slopes.T @ slopes + careful * np.eye(len(x)), -slopes.T @ residual)
             tried = np.maximum(x + np.clip(change, -MOST, MOST), low)
             then = residuals(values(tried))
-            if then @ then < found @ found:
+            if then @ then < residual @ residual:
                 break
             careful *= 4
         else:
             break
-        done = then @ then > (1 - 1e-4) * (found @ found)
-        x, found, careful = tried, then, max(careful / 4, 1e-4)
+        done = then @ then > (1 - 1e-4) * (residual @ residual)
+        x, residual, careful = tried, then, max(careful / 4, 1e-4)
         if done:
             break
     return values(x)

@@ -150,8 +150,8 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
         rows = set() if site is None else {p for h in hosts for p in site.ports_of_host(h)}
 
         def other(*ends: End) -> bool:
-            known = [_is_of(end, site, rows, short) for end in ends if end]
-            return False in known and True not in known
+            rows_of_ends = [_is_of(end, site, rows, short) for end in ends if end]
+            return False in rows_of_ends and True not in rows_of_ends
 
         of_job = [e for e in log.events if not other(e.local, e.remote)]
         pairs = [p for p in log.pairs if not other(*p)]

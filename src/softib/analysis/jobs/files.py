@@ -181,7 +181,7 @@ def _states(job: Mapping[str, Any]) -> set[str]:
 
 
 def _then(states: set[str], span: tuple[float | None, float | None], at_s: float) -> bool:
-    """Return whether it ran at ``at_s``; False for a job with an unknown end time."""
+    """Return whether the job ran at ``at_s``; False for a job with an unknown end time."""
     ended_sometime = span[1] is None and not states & RUNNING
     return not states & WAITING and not ended_sometime and ran_at(span, at_s)
 

@@ -192,7 +192,7 @@ def place_jobs(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, jobs: Sequen
 
 
 def _rows(fabric: Fabric, port: np.ndarray) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Both directions of the cable of each port: (NodeGUID, portnum) -> channels."""
+    """Return the channels of both directions of each port's cable, by (NodeGUID, portnum)."""
     channel = np.full(fabric.sizes.ports, -1, np.int64)
     channel[port] = np.arange(len(port))
     out: dict[tuple[int, int], tuple[int, ...]] = {}

@@ -18,8 +18,8 @@ ended."""
 
 
 def ran_at(span: Span, at_s: float) -> bool:
-    """Return whether it ran at this time. A job with an unknown start time always ran before its
-    end."""
+    """Return whether the job ran at this time. A job with an unknown start time always ran before
+    its end."""
     begin, end = span
     return (begin is None or begin <= at_s) and (end is None or at_s < end)
 

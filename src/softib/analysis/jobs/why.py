@@ -28,7 +28,7 @@ class CauseLocation(Result):
 
 @dataclass
 class RankedCause(Result):
-    """One cause, with its probability."""
+    """A cause with its probability."""
 
     code: str
     probability: float
@@ -56,7 +56,7 @@ class HopReading(Result):
 
 @dataclass
 class Why(Result):
-    """Why a job failed: ranked causes and their evidence."""
+    """Ranked causes of a job's failure, and their evidence."""
 
     document = "why"
 

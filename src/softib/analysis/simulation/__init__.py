@@ -1,2 +1,2 @@
-"""One simulated run of a workload: its outcome, the ports that limited it and why, and failures
-during the run."""
+"""Analysis of a simulated run: its outcome, the ports that limited it and why, and failures during
+the run."""

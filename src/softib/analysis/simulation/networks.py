@@ -36,7 +36,7 @@ class PriceRange(Result):
 
 @dataclass
 class Network(Result):
-    """One network; figures are null if it could not run."""
+    """A network to compare; figures are null if it could not run."""
 
     table_columns = (
         "network",

@@ -28,7 +28,7 @@ class ProgramRun:
     outcome: Loggops
 
     def rank_ends_ps(self) -> np.ndarray:
-        """When each rank's last operation ended (int64[ranks])."""
+        """Return the end of each rank's last operation (int64[ranks])."""
         s = self.schedule
         ends = np.zeros(s.ranks, np.int64)
         np.maximum.at(ends, s.rank, self.outcome.ended_ps)

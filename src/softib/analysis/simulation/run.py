@@ -95,9 +95,8 @@ class Recording:
     ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
     Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
     ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: what packets do at all ports.
-    ``jobs_apart``: each job gets a separate service
-    level, and with it a VL from the fabric's tables. ``scale``: latencies and rates of the
-    fabric are multiplied (fluid and static layers).
+    ``jobs_apart``: each job gets a separate service level, and with it a VL from the fabric's
+    tables. ``scale``: factors of the fabric's latencies and rates (fluid and static layers).
     """
 
     samples: bool = False

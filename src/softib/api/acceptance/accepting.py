@@ -203,8 +203,8 @@ def judged(
 
     with steps("tomography"):
         judgement = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
-    found = [*judgement.findings, *collective_findings(runs)]
-    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, found)), about, runs)
+    findings = [*judgement.findings, *collective_findings(runs)]
+    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, findings)), about, runs)
 
 
 def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:

@@ -204,7 +204,7 @@ def _kind_of(source: Any) -> str:
         return "fabric"
     if f'"{JOURNAL}"'.encode() in start or b'"softib/accept/' in start:
         return "accepted"
-    return "baseline" if f'"{KEY}"'.encode() in content(source, what="baseline").data else "fabric"
+    return "baseline" if f'"{KEY}"'.encode() in content(source, kind="baseline").data else "fabric"
 
 
 def _pairs_of(accepted: Acceptance | str | os.PathLike[str]) -> Pairs:

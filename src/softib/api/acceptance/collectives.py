@@ -36,7 +36,7 @@ softib)."""
 
 @dataclass(frozen=True)
 class CollectiveRow(Result):
-    """One size."""
+    """Times of a benchmark at one message size."""
 
     bytes: int
     measured: float
@@ -53,7 +53,7 @@ class CollectiveRow(Result):
 
 @dataclass(frozen=True)
 class CollectiveRun(Result):
-    """One benchmark."""
+    """A run of a collective benchmark."""
 
     command: str
     collective: str
@@ -156,8 +156,8 @@ def _judged(
 
 def _file_name(command: str) -> str:
     """Return a name with that of the benchmark: logs of nccl-tests need not state their program."""
-    known = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
-    return f"{known[0] if known else 'collective'}.log"
+    programs = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
+    return f"{programs[0] if programs else 'collective'}.log"
 
 
 def _predicted(

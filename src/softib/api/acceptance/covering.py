@@ -372,7 +372,7 @@ def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> 
     out = []
     for path in (source, hosts, lfts, compare):
         if isinstance(path, str | os.PathLike) and os.path.isfile(path):
-            out.append(InputHash(os.fspath(path), hashlib.sha256(content(path, what="input").data).hexdigest()))
+            out.append(InputHash(os.fspath(path), hashlib.sha256(content(path, kind="input").data).hexdigest()))
     f = place.found.fabric
     cables = np.stack([f.node_guid[f.port_node], f.port_num.astype(np.uint64), (f.port_peer + 1).astype(np.uint64)])
     out.append(InputHash("cables", hashlib.sha256(cables.tobytes()).hexdigest()))

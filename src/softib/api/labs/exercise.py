@@ -45,8 +45,9 @@ class Repair:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One laboratory. ``fabrics``: files generated from a fabric.yaml, in the format of their suffix;
-    ``files``: literal files. ``programs``: stock programs that its commands run."""
+    """A laboratory: a prepared fabric, a task, and its criterion. ``fabrics``: files generated from
+    a fabric.yaml, in the format of their suffix; ``files``: literal files. ``programs``: stock
+    programs that its commands run."""
 
     number: int
     stem: str

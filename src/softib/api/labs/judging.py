@@ -110,8 +110,8 @@ def _node(text: str, fabric: Fabric) -> str:
     split = split_port(name)
     name = name if split is None else split[0]
     names = {str(one).casefold(): str(one) for one in fabric.nodes.column("name")}
-    known: str = names.get(name.casefold()) or fabric[name].name  # type: ignore[union-attr]
-    return known
+    node_name: str = names.get(name.casefold()) or fabric[name].name  # type: ignore[union-attr]
+    return node_name
 
 
 def _port_of(text: str, fabric: Fabric) -> tuple[str, str]:
@@ -291,8 +291,8 @@ def _protected(path: Path, codes: Sequence[str]) -> str:
     """Check that an audit of the options file has none of these findings."""
     import softib
 
-    found = [f for f in softib.audit(options=path) if f.code in codes]
-    return f"{found[0].code}: {found[0].message}" if found else ""
+    open_findings = [f for f in softib.audit(options=path) if f.code in codes]
+    return f"{open_findings[0].code}: {open_findings[0].message}" if open_findings else ""
 
 
 def _standby(path: Path) -> str:

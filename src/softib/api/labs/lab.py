@@ -28,7 +28,7 @@ MISTAKES = ".mistakes"
 
 @dataclass(frozen=True)
 class LabItem(Result):
-    """One answer, or one repaired file."""
+    """An answer or a repaired file of a laboratory."""
 
     name: str
     right: bool
@@ -212,10 +212,10 @@ def lab(number: int) -> Lab:
     >>> softib.lab(1).title
     'A missing cable'
     """
-    known = exercises()
-    if number not in known:
-        raise InputError(f"no laboratory {number}; there are {len(known)}, which 'softib lab' lists")
-    return _lab(known[number])
+    labs = exercises()
+    if number not in labs:
+        raise InputError(f"no laboratory {number}; there are {len(labs)}, which 'softib lab' lists")
+    return _lab(labs[number])
 
 
 def fabric_of(text: str) -> Fabric:

@@ -144,7 +144,7 @@ class UmadManager(Suggests):
 
     @property
     def phase(self) -> str:
-        """Its current activity; empty while idle."""
+        """Name of the manager's current activity; empty while idle."""
         return "" if self._running is None else self._running.sm.phase
 
     @property
@@ -168,9 +168,9 @@ class UmadManager(Suggests):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of its last sweep as master, one line each: another engine than requested computed the
-        tables, pairs have no path, a credit loop can form, a device was left out, a port is not
-        ACTIVE. Empty if there are none.
+        """Faults of the last sweep as master, one line each: another engine than the selected one
+        computed the tables, pairs have no path, a credit loop can form, a device was left out, a
+        port is not ACTIVE. Empty if there are none.
         """
         if self._running is None:
             return ()

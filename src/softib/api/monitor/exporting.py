@@ -23,7 +23,7 @@ __all__ = ["Exporter", "ExporterOptions", "Shard"]
 
 @dataclass(frozen=True)
 class ExporterOptions:
-    """The rounds of an :class:`Exporter`, and what it makes of them."""
+    """The rounds of an :class:`Exporter`, and their output."""
 
     names: str = "treydock"
     """Scheme of the ports' metric names and labels: ``treydock`` or ``guilbaults``."""

@@ -1,4 +1,4 @@
-"""What an exporter remembers of its fabric: faults until now, their repairs, and devices that are down."""
+"""The memory of an exporter: faults until now, their repairs, and devices that are down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FaultLedger", "FaultRecord", "Forgotten", "RepairRecord", "fault_led
 
 @dataclass
 class RepairRecord(Result):
-    """One repair in the ledger."""
+    """A repair in the ledger."""
 
     time: float
     """Seconds since 1970."""

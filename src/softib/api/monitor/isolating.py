@@ -51,7 +51,7 @@ class Isolation(Suggests, Result):
 
     @property
     def good(self) -> bool:
-        """No finding proposes to isolate a cable."""
+        """Return whether no finding proposes to isolate a cable."""
         return not self.choices
 
     def lines(self) -> list[str]:

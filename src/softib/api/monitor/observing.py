@@ -83,7 +83,7 @@ class TopView(Suggests):
         self.problem, self._last_s = "", time.monotonic()
 
     def sort(self, order: str) -> None:
-        """From now on by ``busy``, ``waiting`` or ``errors``, or the ``jobs``. Raises
+        """Change the order to ``busy``, ``waiting`` or ``errors``, or the ``jobs``. Raises
         :class:`InputError` for another order."""
         if order not in self.orders:
             raise InputError(f"{order!r}: choose one of {', '.join(self.orders)}")

@@ -259,8 +259,8 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
 
 
 def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
-    """Which side gives more work for the money, by middle prices, and from which difference in
-    price on the other would."""
+    """Return which side gives more work for the money, by middle prices, and the price difference
+    from which the other would."""
     rows = [r for r in comparison.rows() if r["completion_us"]]
     sides: dict[Verdict, list[dict[str, Any]]] = {
         "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],

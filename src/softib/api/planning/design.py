@@ -170,7 +170,7 @@ class Designs(Suggests):
 
     @property
     def labels(self) -> list[str]:
-        """Names of the designs, as :meth:`fabric` takes them."""
+        """Names of the designs, for :meth:`fabric`."""
         return [d.candidate.label for d in self._designs]
 
     @property

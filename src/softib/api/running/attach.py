@@ -37,7 +37,8 @@ class Attachment:
     IP over InfiniBand; ``connected``: that network is in connected mode; ``capture``: a file to which
     its packets are written; ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
     nothing; ``environment``: further variables of the program; ``record``: a GOAL schedule
-    (``.goal`` or ``.bin``) to which its sends, receives and computations are written."""
+    (``.goal`` or ``.bin``) to which its sends, receives and computations are written; ``outlives``: do not end
+    the program after its fabric, which is otherwise done after five seconds."""
 
     stock: bool = False
     tune: bool = True
@@ -50,6 +51,7 @@ class Attachment:
     assert_rdma: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     record: str | os.PathLike[str] | None = None
+    outlives: bool = False
 
 
 def _recording(path: str | os.PathLike[str]) -> Recording:
@@ -113,14 +115,14 @@ def run_here(
     from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
-    from softib.live.launch.child_watchdog import living
+    from softib.live.launch.child_watchdog import control_inode, living
     from softib.live.launch.port_locks import port_locks
     from softib.live.launch.preload import LaunchOptions, find_program, run_attached
     from softib.live.launch.tuning import HcaTraffic, communicates, on_verbs, tuned
 
     if manner.record is not None and manner.stock:
         raise InputError("only softib's library records a program's messages; leave out the stock one")
-    alive = living(instance)
+    alive, control = living(instance), control_inode(instance)
     path = find_program(program[0])
     place = attachment_of(instance, node, port)
     if manner.stock:
@@ -165,7 +167,8 @@ def run_here(
             enter=None if network is None else network.entering(),
             every_s=manner.refresh_s,
             refresh=refresh,
-            alive=alive,
+            alive=(lambda: True) if manner.outlives else alive,
+            fabric=None if manner.outlives or control is None else (instance.folder, control),
             held=[*held, *joined] if become and not due else None,
             network=joined[0] if joined else None,
             failed=failed,

@@ -161,6 +161,7 @@ def ci(
     folder = Path(artifacts)
     fabric_source = generate("fat-tree", radix=4, levels=2) if source is None else source
     each = _by_node(as_fabric(fabric_source), commands, nodes, schedule)
+    _make(folder)
     with _runtime_folder() as scratch:
         began = time.monotonic()
         with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
@@ -232,7 +233,7 @@ class _Run:
             output,
         )
         self.faults: list[CiFault] = []
-        self.timed_out = False
+        self.timed_out, self.limit_s = False, 0.0
         self.began = time.monotonic()
         self.ended: dict[str, float] = {}
         self.children: dict[str, subprocess.Popen[bytes]] = {}
@@ -259,6 +260,7 @@ class _Run:
 
     def to_its_end(self, timeout: float | None) -> None:
         """Wait for the commands and inject faults meanwhile."""
+        self.limit_s = timeout or 0.0
         try:
             while len(self.ended) < len(self.children):
                 now = time.monotonic() - self.began
@@ -324,7 +326,7 @@ class _Run:
 
     def _verdict(self, commands: list[CiCommand], verbs: int) -> tuple[int, str]:
         if self.timed_out:
-            return TIMED_OUT, "the commands took too long"
+            return TIMED_OUT, f"the commands did not end within {self.limit_s:g} s (--timeout)"
         failed = [c for c in commands if c.exit_code]
         if failed:
             first = min(failed, key=lambda c: c.seconds)
@@ -362,10 +364,19 @@ def _counters(fabric: RunningFabric) -> str:
     return text.getvalue()
 
 
+def _make(folder: Path) -> None:
+    """Create the folder of the artifacts, before the fabric is up."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: the folder of the artifacts cannot be created: {error.strerror}; use --artifacts with another"
+        ) from None
+
+
 def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
     """Write the records of the run to ``folder``."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         if not result.ok:
             result.artifacts = str(folder)
             for path in [*scratch.glob("*.log"), *scratch.glob("*.pcap"), *scratch.glob("*.csv")]:

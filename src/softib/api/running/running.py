@@ -166,8 +166,8 @@ class RunningFabric(Suggests):
         return explain_path(self._instance, a, b)
 
     def job(self, hosts: Iterable[str], *, streaming: bool = False) -> JobTree:
-        """Return an aggregation tree for a job on ``hosts`` (``softib sm job``). Raises
-        :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
+        """Allocate an aggregation tree for a job on ``hosts`` (``softib sm job``), and return it.
+        Raises :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
         from softib.live.status import JobTree
 
         return read_result(JobTree, self._ask("job", hosts=list(hosts), streaming=streaming), self.name)

@@ -89,7 +89,8 @@ def up(
 
 
 def _reason(code: int, lines: list[str]) -> str:
-    """Why a fabric did not start: the last line of its log, which is removed there, or the signal that ended it."""
+    """Return why a fabric did not start: the last line of its log, which is removed there, or the
+    signal that ended it."""
     if code < 0:
         return f"the fabric's process was killed while it started: {signal.strsignal(-code)}"
     return lines.pop() if lines else f"softib up ended with {code}; its log is empty"
@@ -209,7 +210,7 @@ ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 
 
 def _profile_of(name: str) -> NodeProfile:
-    """Return what a program on a host of machine ``name`` sees of it in sysfs."""
+    """Return the sysfs entries that programs on a host of machine ``name`` see."""
     from softib.live.sysfs.node_profile import NodeProfile
     from softib.workloads.nccl.machine import machine_of
 

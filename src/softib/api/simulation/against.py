@@ -23,7 +23,7 @@ __all__ = ["Against", "AgainstRow", "against", "dataset_of", "nodes_of_log"]
 
 @dataclass(frozen=True)
 class AgainstRow(Result):
-    """One size of the log."""
+    """Measured and predicted time at one size of the log."""
 
     bytes: int
     measured: float

@@ -267,14 +267,14 @@ def _calibration(
     from softib.workloads.machine_file import MachineFile, Measured
 
     nodes = nodes_of_log(log, job, hosts)
-    made = calibrated(log, knobs, predict)
+    fit = calibrated(log, knobs, predict)
     error = lambda ratios: float(np.mean(np.abs(np.exp(-ratios) - 1)))
-    half = half_width(made.left_out)
-    row = dataset_of(log, job, hosts, nodes, round(error(made.left_out), 4), round(half, 4))
+    half = half_width(fit.left_out)
+    row = dataset_of(log, job, hosts, nodes, round(error(fit.left_out), 4), round(half, 4))
     measured = [m for m in base.measured if (m.name, m.what) != (row.name, row.what)] + [
         Measured.model_validate(vars(row))
     ]
-    values = {name: float(f"{value:.5g}") for name, value in made.values.items()}
+    values = {name: float(f"{value:.5g}") for name, value in fit.values.items()}
     file = _merged(base, MachineFile.model_validate(content(values)), measured)
     text = f"# softib calibrate: {job.pattern_name} on {counted(nodes, 'node')}, from {log.path}\n"
     constant = {k.name: Constant(k.name, values.get(k.name, k.now), k.now, k.unit) for k in knobs}
@@ -284,11 +284,11 @@ def _calibration(
         job=job.pattern_name,
         nodes=nodes,
         sizes=len(log.rows),
-        fitted=[constant[name] for name in made.values],
-        kept=[constant[name] for name in made.kept],
-        error_before=error(made.before),
-        error_after=error(made.after),
-        error_left_out=error(made.left_out),
+        fitted=[constant[name] for name in fit.values],
+        kept=[constant[name] for name in fit.kept],
+        error_before=error(fit.before),
+        error_after=error(fit.after),
+        error_left_out=error(fit.left_out),
         low=float(np.exp(-half)),
         high=float(np.exp(half)),
         machine=file,

@@ -1,4 +1,5 @@
-"""One workload on one fabric over several networks: generations of InfiniBand, RoCE, TCP."""
+"""Comparison of a workload on one fabric over several networks: generations of InfiniBand, RoCE,
+TCP."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ class Comparison(Suggests):
 
     @property
     def good(self) -> bool:
-        """Did every message of every run complete?"""
+        """Return whether every message of every run completed."""
         return all(run.good for run in self.runs.values())
 
     @property

@@ -57,13 +57,13 @@ class Replay(Suggests, Result):
     @property
     @also()
     def first_rank_ends_us(self) -> float:
-        """When the first rank had ended."""
+        """End of the first rank in us."""
         return min(self.rank_ends_us)
 
     @property
     @also()
     def last_rank_ends_us(self) -> float:
-        """When the last rank had ended."""
+        """End of the last rank in us."""
         return max(self.rank_ends_us)
 
     def print(self) -> None:

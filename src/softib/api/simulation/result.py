@@ -77,7 +77,7 @@ class Simulation(Suggests):
 
     @property
     def what_if_text(self) -> str:
-        """What changed in ``what_if``."""
+        """Change of ``what_if``, as text."""
         return self._plain.what_if
 
     @property
@@ -107,12 +107,12 @@ class Simulation(Suggests):
 
     @property
     def good(self) -> bool:
-        """Did every message complete, on the other fabrics too?"""
+        """Return whether every message completed, on the other fabrics too."""
         return self._plain.good
 
     @property
     def interrupted(self) -> bool:
-        """Did Ctrl-C end the run? Then it is what there was at that time."""
+        """Return whether Ctrl-C ended the run. The result then ends at that time."""
         return self._plain.interrupted
 
     @property
@@ -128,7 +128,7 @@ class Simulation(Suggests):
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Why the layer's answer may be off."""
+        """Reasons for which the layer's answer may be wrong."""
         return self._plain.why_not
 
     @property

@@ -71,7 +71,7 @@ class Record:
 
 @dataclass
 class Run:
-    """One run with its derived results. It has ``result``, or ``phases`` (an all-to-all with
+    """A run with its derived results. It has ``result``, or ``phases`` (an all-to-all with
     barriers).
 
     ``settings``: the settings of the run; ``fabric`` has the tables used, computed by ``engine``;
@@ -108,12 +108,12 @@ class Run:
 
     @property
     def good(self) -> bool:
-        """Did every message complete, on the other fabrics too?"""
+        """Return whether every message completed, on the other fabrics too."""
         return (self.result is None or self.result.ok) and all(other.good for other in self.others.values())
 
     @property
     def interrupted(self) -> bool:
-        """Did Ctrl-C end it?"""
+        """Return whether Ctrl-C ended the run."""
         return self.result is not None and self.result.outcome.interrupted
 
     @property
@@ -127,7 +127,7 @@ class Run:
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Why the layer's answer may be off."""
+        """Reasons for which the layer's answer may be wrong."""
         if self.result is None:
             return () if self.agreement.end else ("phases in which flows share links are not judged",)
         return self.result.outcome.why_not
@@ -288,10 +288,12 @@ class Runs:
         if "network" not in changed and tables.fabric.node_ethernet.any():
             run.outcome.notes = (*run.outcome.notes, AS_INFINIBAND)
         run.outcome.wall_s = time.perf_counter() - began
-        made = Run(self, run, None, shown, run.outcome.wall_s, named)
-        if (self.record.machine or self.record.against) and not made.interrupted:
-            made.with_measurements(Simulated(tables, named, self.layer, self.seed, options, costs), changes is None)
-        return made
+        run_of_packets = Run(self, run, None, shown, run.outcome.wall_s, named)
+        if (self.record.machine or self.record.against) and not run_of_packets.interrupted:
+            run_of_packets.with_measurements(
+                Simulated(tables, named, self.layer, self.seed, options, costs), changes is None
+            )
+        return run_of_packets
 
     def alone(self, run: RunResult, job: int) -> RunResult:
         """Run one job of ``run`` without the others, on the same tables."""

@@ -162,7 +162,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class Point:
-    """One run: values by parameter, and its seed."""
+    """A run of the sweep: values by parameter, and its seed."""
 
     values: tuple[tuple[str, Value], ...]
     seed: int

@@ -50,7 +50,7 @@ class Sweep(Suggests, Result):
     @property
     @also()
     def good(self) -> bool:
-        """Did every message of every run complete?"""
+        """Return whether every message of every run completed."""
         return all(row["good"] for row in self._rows)
 
     @also()
@@ -113,8 +113,8 @@ def sweep(
     and options of the workload's jobs (``size``, or ``training.size`` of one job). ``workers``
     processes share the runs (0: one a processor), or the workers of the Dask cluster at ``dask``
     (``tcp://head:8786``). With ``out`` the table is written there as Parquet, and finished rows are
-    kept in ``OUT.rows`` until then: the same call continues after a kill. An error of a single
-    point is its row's ``error``.
+    kept in ``OUT.rows`` until then: the same call continues after a kill. An error at a single
+    point is in ``error`` of its row.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, before any run, for a wrong
     parameter or value; :class:`MissingLibrary` without joblib, of a cluster without

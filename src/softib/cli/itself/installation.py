@@ -87,6 +87,6 @@ def completion(shell: str) -> int:
 
     completion = get_completion_class(shell)
     assert completion is not None
-    made = completion(cli, {}, "softib", COMPLETE)
-    click.echo(made.source_template % made.source_vars())
+    script = completion(cli, {}, "softib", COMPLETE)
+    click.echo(script.source_template % script.source_vars())
     return 0

@@ -82,24 +82,24 @@ def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
     :class:`UnknownName`, :class:`click.UsageError`."""
     from softib.errors import UnknownName
 
-    known = {p.name: p for p in kind.all_parameters}
+    parameters = {p.name: p for p in kind.all_parameters}
     given: dict[str, Any] = {}
     left = list(args)
     while left:
         word = left.pop(0)
         if not word.startswith("--"):
-            raise click.UsageError(f"{word!r}: use options for parameters, for example --{next(iter(known))} 4")
+            raise click.UsageError(f"{word!r}: use options for parameters, for example --{next(iter(parameters))} 4")
         option, equals, value = word[2:].partition("=")
         name = option.replace("-", "_")
-        if name not in known:
-            raise UnknownName(f"parameter of {kind.name}", option, [n.replace("_", "-") for n in known])
+        if name not in parameters:
+            raise UnknownName(f"parameter of {kind.name}", option, [n.replace("_", "-") for n in parameters])
         if not equals:
             if not left:
-                raise click.UsageError(f"--{option} needs a value: {known[name].doc}")
+                raise click.UsageError(f"--{option} needs a value: {parameters[name].doc}")
             value = left.pop(0)
         if name in given:
             raise click.UsageError(f"--{option} is given twice")
-        given[name] = _value(known[name], value)
+        given[name] = _value(parameters[name], value)
     return given
 
 

@@ -1,4 +1,4 @@
-"""``softib stack``: are the hosts' drivers, firmware and settings what they should be?"""
+"""``softib stack``: check drivers, firmware and settings of hosts."""
 
 from __future__ import annotations
 

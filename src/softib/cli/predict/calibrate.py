@@ -33,8 +33,8 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
 def command(log: str, source: str | None, workload: str, machine: str | None, as_json: bool, load: Load) -> int:
     """Fit the description of a machine to LOG, of nccl-tests or an OSU benchmark.
 
-    Constants that affect sizes of the log are fitted, the others are unchanged. The file of --machine
-    is what softib simulate --machine F takes.
+    Constants that affect sizes of the log are fitted, the others are unchanged. The file of
+    --machine is for softib simulate --machine F.
     """
     import softib
 

@@ -22,7 +22,7 @@ from softib.cli.shared.output import print_json, print_notice
 @click.option(
     "--node",
     metavar="NODE[,NODE...]",
-    help="Run COMMAND on each of these nodes at the same time (default: the first host).",
+    help="Run PROGRAM on each of these nodes at the same time (default: the first host).",
 )
 @click.option(
     "--file",

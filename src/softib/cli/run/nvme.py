@@ -14,7 +14,6 @@ from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Compiling, print_json, print_lines, print_notice, print_result
-from softib.input_files import content
 
 if TYPE_CHECKING:
     from softib import NvmeDisk
@@ -143,11 +142,10 @@ PART = 16 << 20
 @click.option("--through", is_flag=True, help="Return when the data is on the medium (FUA).")
 def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int, through: bool) -> int:
     """Write FILE (- for stdin) into a namespace."""
-    data = content(file).data
     with _connect(address, nqn, namespace) as disk:
         began = time.monotonic()
-        disk.write(offset, data, through)
-    _print("write", offset, len(data), began, as_json)
+        size = disk.write_file(file, offset, through)
+    _print("write", offset, size, began, as_json)
     return 0
 
 
@@ -157,11 +155,10 @@ def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: st
 @offset_option
 def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int) -> int:
     """Let the target compare FILE with a namespace. Exit code 1 if they differ."""
-    data = content(file).data
     with _connect(address, nqn, namespace) as disk:
         began = time.monotonic()
-        equal = disk.compare(offset, data)
-    _print("compare", offset, len(data), began, as_json, equal)
+        equal, size = disk.compare_file(file, offset)
+    _print("compare", offset, size, began, as_json, equal)
     return 0 if equal else 1
 
 

@@ -162,7 +162,7 @@ def shell(fabric: str | None, node: str | None, port: int | None, stock_preload:
     """Start a shell ($SHELL) whose programs on libibumad run on NODE; $SOFTIB_PLACE has its name."""
     import softib
 
-    how = softib.Attachment(stock=stock_preload, tune=not no_tuning)
+    how = softib.Attachment(stock=stock_preload, tune=not no_tuning, outlives=not stock_preload)
     program = os.environ.get("SHELL") or "/bin/sh"
     return softib.RunningFabric(fabric).call(
         (program,), node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj

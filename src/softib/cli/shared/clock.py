@@ -12,7 +12,8 @@ __all__ = ["clock"]
 
 
 def clock(option: str, text: str | None) -> float | None:
-    """Return seconds since 1970 of ``6h`` (ago) or of a clock time; errors name ``option``."""
+    """Return the time that ``6h`` (ago) or a clock time means, in seconds since 1970; errors name
+    ``option``."""
     if text is None:
         return None
     if ago := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", text):

@@ -17,7 +17,8 @@ def files(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def engines(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return routing engines; of ``a,b`` the last."""
+    """Return routing engines that complete the word; of a list ``a,b`` they complete the last
+    item."""
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")

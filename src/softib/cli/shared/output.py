@@ -145,21 +145,21 @@ class Steps:
             click.echo(f"softib: {what}: {took:.1f} s", err=True)
 
     @contextmanager
-    def _spinner(self, what: str) -> Iterator[None]:
+    def _spinner(self, label: str) -> Iterator[None]:
         if self.quiet or not sys.stderr.isatty():
             yield
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(f"{what} …") as status:
-            self._what, self._status = what, status
+        with Console(stderr=True).status(f"{label} …") as status:
+            self._what, self._status = label, status
             try:
                 yield
             finally:
                 self._status = None
 
     def _compiling(self, text: str) -> None:
-        """In the spinner, or as a line between steps."""
+        """Show the compiled kernels in the spinner, or as a line between steps."""
         if self._status is not None:
             self._status.update(f"{self._what} … {text}")
         else:

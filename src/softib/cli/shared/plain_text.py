@@ -97,7 +97,7 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Return error handler of an encoder for characters that it cannot write."""
+    """Return an error handler for characters that an encoder cannot write."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_letter, error.object[error.start : error.end])), error.end

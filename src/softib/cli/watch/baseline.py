@@ -71,12 +71,12 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
 
     Example: softib baseline record friday.json pod --accepted friday.jsonl
     """
-    made = _made(source, accepted, rounds, every)
-    made.save(file)
+    recorded = _made(source, accepted, rounds, every)
+    recorded.save(file)
     if as_json:
-        print_json(Recorded(file, **made.summary()).to_json())
+        print_json(Recorded(file, **recorded.summary()).to_json())
         return 0
-    click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
+    click.echo(shown(f"{file}: {repr(recorded).strip('<>')}"))
     return 0
 
 

@@ -117,7 +117,7 @@ class _Keys:
         return (os.read(sys.stdin.fileno(), 1).decode("latin-1") or "q") if sys.stdin in ready else ""
 
     def close(self) -> None:
-        """As before."""
+        """Restore the terminal."""
         signal.signal(signal.SIGWINCH, self._before)
         os.close(self.resized)
         os.close(self._wake)

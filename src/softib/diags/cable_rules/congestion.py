@@ -125,7 +125,7 @@ def _was_down(case: Case, k: int) -> np.ndarray:
 
 
 class _Interval:
-    """One interval: each waiting port is followed to the port that it waits for."""
+    """An interval in which each waiting port is followed to the port that it waits for."""
 
     def __init__(
         self,

@@ -81,30 +81,30 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
     (bool[k, n]): from the histogram of codewords, whose bins have 64 bits, otherwise from
     PortFECCorrectedSymbolCtr (32 bits; a lower bound once it saturates).
     """
-    known, symbols = case.known(CORRECTED), case.column(CORRECTED)
+    counted, symbols = case.known(CORRECTED), case.column(CORRECTED)
     least = case.level(f"least_{CORRECTED}")
-    symbols, known = np.where(known | np.isnan(least), symbols, least), known | ~np.isnan(least)
+    symbols, counted = np.where(counted | np.isnan(least), symbols, least), counted | ~np.isnan(least)
     counted_bins = np.logical_and.reduce([case.known(name) for name in BINS])
     corrected = sum(k * case.column(name) for k, name in enumerate(BINS))
-    return np.where(counted_bins, corrected, symbols), known | counted_bins
+    return np.where(counted_bins, corrected, symbols), counted | counted_bins
 
 
 def corrected_and_bits(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the corrected symbols and the bits of each interval (float64[k, n] each; 0 where they are unknown or
     the link trained), and where the symbols are known (bool[k, n])."""
-    symbols, known = corrected_symbols(case)
-    usable = known & ~case.trained
+    symbols, counted = corrected_symbols(case)
+    usable = counted & ~case.trained
     symbols = np.where(usable, symbols, 0.0)
     bits = np.where(usable, case.span_s * case.rates * 1e9, 0.0)
     for gbps in np.unique(case.best_rate[case.best_rate > 0]).tolist():
         bits[case.rates == gbps] *= line_rate(gbps) / (gbps * 1e9)
-    return symbols, bits, known
+    return symbols, bits, counted
 
 
 def fec_margin(case: Case) -> Iterator[Suspicion]:
     """Report cables whose bit error ratio before FEC is near or above the limit, from counters or
     from the device's own ratio."""
-    symbols, bits, known = corrected_and_bits(case)
+    symbols, bits, readable = corrected_and_bits(case)
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)
     ratio = np.fmax(counted, case.level("pre_fec_ber"))
@@ -115,7 +115,7 @@ def fec_margin(case: Case) -> Iterator[Suspicion]:
         ends = [r for r in (int(cable), int(case.ports.peer[cable])) if r >= 0]
         row = max(ends, key=lambda r: worst[r])
         accused, reason = blame(case, row, worst / case.limits["pre_fec_margin"] * 10, stated)
-        seconds = float(np.where(known[:, row], case.span_s[:, row], 0.0).sum())
+        seconds = float(np.where(readable[:, row], case.span_s[:, row], 0.0).sum())
         limit = case.limits["pre_fec_ber"]
         severity = Severity.ERROR if worst[row] > limit else Severity.WARNING
         yield Suspicion(

@@ -95,15 +95,15 @@ def _lines(days: np.ndarray, ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     """Return least squares through the known parts of each port: slope a day, slope over its
     standard error, and the value at the last part. float64[n] each; NaN if less than three parts
     are known."""
-    known = ~np.isnan(ratio)
-    count = known.sum(axis=0)
-    y = np.where(known, ratio, 0.0)
-    x = np.where(known, days[:, None], 0.0)
+    stated = ~np.isnan(ratio)
+    count = stated.sum(axis=0)
+    y = np.where(stated, ratio, 0.0)
+    x = np.where(stated, days[:, None], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         x_mean, y_mean = x.sum(axis=0) / count, y.sum(axis=0) / count
-        dx, dy = np.where(known, x - x_mean, 0.0), np.where(known, y - y_mean, 0.0)
+        dx, dy = np.where(stated, x - x_mean, 0.0), np.where(stated, y - y_mean, 0.0)
         square = (dx**2).sum(axis=0)
         slope = np.where(count > 2, (dx * dy).sum(axis=0) / square, np.nan)
-        rest = np.where(known, dy - slope * dx, 0.0)
+        rest = np.where(stated, dy - slope * dx, 0.0)
         error = np.sqrt((rest**2).sum(axis=0) / (count - 2) / square)
         return slope, slope / np.maximum(error, 1e-12), y_mean + slope * (days[-1] - x_mean)

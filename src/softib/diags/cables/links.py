@@ -30,13 +30,13 @@ LINK_SLOW = code(
     "link-slow",
     Severity.WARNING,
     "a link runs at a lower speed than both ends support",
-    "reseat or replace the cable; check that the speed is enabled at both ends (ibportstate)",
+    "check that the speed is enabled at both ends (ibportstate), then reseat or replace the cable",
 )
 LINK_NARROW = code(
     "link-narrow",
     Severity.WARNING,
     "a link runs on fewer lanes than both ends support",
-    "reseat or replace the cable: a lane did not train",
+    "check the enabled width and the split mode (ibportstate), then reseat or replace the cable: a lane did not train",
 )
 LINK_SLOWER_THAN_PEERS = code(
     "link-slower-than-peers",
@@ -48,14 +48,15 @@ LINKS_BELOW_GENERATION = code(
     "links-below-generation",
     Severity.INFO,
     "many links of a kind run below the rate of their parts, or below the rest",
-    "expected with slower cables, splitters or card variants; otherwise check the enabled speeds",
+    "compare the enabled speeds and widths with those of faster ports (ibportstate, smpquery portinfo): one setting "
+    "slows many links; replace no cable before. Expected with slower cables, splitters or card variants",
 )
 MIXED_LINK_SPEEDS = code(
     "mixed-link-speeds",
     Severity.WARNING,
     "many links between two tiers of switches are slower than the rest, although their parts support the same rate",
-    "compare cables and enabled speeds of both groups: routing counts links, not their speed, so the slow ones "
-    "limit the traffic",
+    "compare first the enabled speeds and widths, then the cables of both groups: routing counts links, not their "
+    "speed, so the slow ones limit the traffic",
 )
 
 MANY = 8

@@ -144,8 +144,11 @@ def fec_modes(c: Context) -> Iterator[Finding]:
     reported: set[int] = set()
     for column, mode in stated:
         a, b = mode[view.port_a], mode[view.port_b]
-        known = (a >= 0) & (b >= 0)
-        for name, rows in ((FEC_MISMATCH, known & (a != b)), (FEC_NONE, known & (a == 0) & (b == 0) & _pam4(view))):
+        both_read = (a >= 0) & (b >= 0)
+        for name, rows in (
+            (FEC_MISMATCH, both_read & (a != b)),
+            (FEC_NONE, both_read & (a == 0) & (b == 0) & _pam4(view)),
+        ):
             new = [row for row in np.flatnonzero(rows).tolist() if row not in reported]
             reported.update(new)
             yield from _links(c, name, new, column, a, b)

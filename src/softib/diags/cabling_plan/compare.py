@@ -187,7 +187,7 @@ def _judge(on: PlanOnFabric) -> None:
 
 
 def _parts(on: PlanOnFabric) -> None:
-    """Report what of the plan is hidden or left out, and which cancelled cables are there."""
+    """Report hidden and omitted parts of the plan, and cancelled cables that exist."""
     view = on.view
     there = [(cable, row) for cable, row in on.left_out.items() if row["status"]]
     ends = [(int(view.port_a[cable]), int(view.port_b[cable])) for cable, _ in there]

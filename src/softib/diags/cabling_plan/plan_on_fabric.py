@@ -207,7 +207,7 @@ class PlanOnFabric:
         self.findings: list[Finding] = []
 
     def names(self, row: int) -> tuple[str, str]:
-        """Both planned ports, as :meth:`name` has them."""
+        """Return the text of both planned ports."""
         a, b = (self.name(row, end) for end in (0, 1))
         return a, b
 

@@ -73,9 +73,9 @@ def narrow(t, low, high, patience, passes, side, scratch):
         for v in range(n):
             locked[v] = 0
         kept = 0
-        made = 0
+        moves = 0
         start = best
-        while made < n and made - kept < patience:
+        while moves < n and moves - kept < patience:
             chosen = -1
             lowest = 0.0
             for v in range(n):
@@ -89,12 +89,12 @@ def narrow(t, low, high, patience, passes, side, scratch):
             count += hosts[chosen] * (1 - 2 * side[chosen])
             move(t, chosen, side, gain)
             locked[chosen] = 1
-            moved[made] = chosen
-            made += 1
+            moved[moves] = chosen
+            moves += 1
             if lowest < best - 1e-9:
                 best = lowest
-                kept = made
-        for i in range(made - 1, kept - 1, -1):
+                kept = moves
+        for i in range(moves - 1, kept - 1, -1):
             v = moved[i]
             cut -= gain[v]
             count += hosts[v] * (1 - 2 * side[v])

@@ -57,8 +57,8 @@ clear; kernel logs without times also have links that were down hours ago (``lin
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause. ``scope``: the affected part: a ``cable``, a ``switch``, a ``host`` (its port), or
-    the ``job``."""
+    """A cause of failed jobs, and its features. ``scope``: the affected part: a ``cable``, a
+    ``switch``, a ``host`` (its port), or the ``job``."""
 
     code: str
     scope: str

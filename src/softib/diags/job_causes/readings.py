@@ -269,5 +269,5 @@ class Readings:
         return float(seen.end_ns[at[0], row] / 1e9) if len(at) else None
 
 
-def _feature(yes: np.ndarray, known: np.ndarray) -> np.ndarray:
-    return np.where(yes, 1, np.where(np.isnan(known), -1, 0)).astype(np.int8)
+def _feature(yes: np.ndarray, stated: np.ndarray) -> np.ndarray:
+    return np.where(yes, 1, np.where(np.isnan(stated), -1, 0)).astype(np.int8)

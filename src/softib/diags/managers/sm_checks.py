@@ -1,4 +1,4 @@
-"""Subnet managers, if the source lists them (``Source.sms``) or a live fabric reports them.
+"""Checks of subnet managers that the source lists (``Source.sms``) or a live fabric reports.
 
 IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are
 decided by GUID.

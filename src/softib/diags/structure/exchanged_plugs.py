@@ -45,34 +45,34 @@ Verdicts = list[tuple[int, bool]]
 Rule = Callable[[Verdicts], bool]
 
 
-def group(view: FabricView, found: list[Misplaced]) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
+def group(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
     """Return (swapped pairs, cables of rings with the places where they belong, cables that no other
     puts right)."""
-    swapped, rings, left = _confirmed(view, found, _all_support_none_oppose)
-    more, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
-    return [*swapped, *more], rings, left
+    swapped, rings, left = _confirmed(view, misplaced, _all_support_none_oppose)
+    paired, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
+    return [*swapped, *paired], rings, left
 
 
-def unexplained(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+def unexplained(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
     """Return the cables that are not in pairs and rings whose ends are all mates."""
-    return _confirmed(view, found, _all_require)[2]
+    return _confirmed(view, misplaced, _all_require)[2]
 
 
 def _confirmed(
-    view: FabricView, found: list[Misplaced], rule: Rule
+    view: FabricView, misplaced: list[Misplaced], rule: Rule
 ) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
     """Return (pairs by ``rule``, cables of rings, the rest) without harmless groups."""
-    swapped, left = _pairs(view, _without_harmless(view, found), (rule,))
+    swapped, left = _pairs(view, _without_harmless(view, misplaced), (rule,))
     return swapped, *_rings(view, left)
 
 
-def _without_harmless(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+def _without_harmless(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
     """Drop groups of cables that together join the pairs of nodes that they miss: only ports are
     exchanged. A group in which one cable joins no missed pair is kept whole: in two swaps at the
     same two nodes, one may join a pair that the other has separated."""
     node = view.fabric.port_node
-    equivalent = {id(m) for m in found} - {id(m) for m in _without_equivalent(view, found)}
-    group_of = list(range(len(found)))
+    equivalent = {id(m) for m in misplaced} - {id(m) for m in _without_equivalent(view, misplaced)}
+    group_of = list(range(len(misplaced)))
 
     def root(i: int) -> int:
         while group_of[i] != i:
@@ -80,11 +80,11 @@ def _without_harmless(view: FabricView, found: list[Misplaced]) -> list[Misplace
         return i
 
     first: dict[tuple[int, int], int] = {}
-    for i, m in enumerate(found):
+    for i, m in enumerate(misplaced):
         for pair in (node_pair(int(node[m.a]), int(node[m.b])), *_missed(view, m)):
             group_of[root(i)] = root(first.setdefault(pair, i))
-    changed = {root(i) for i, m in enumerate(found) if id(m) not in equivalent}
-    return [m for i, m in enumerate(found) if root(i) in changed]
+    changed = {root(i) for i, m in enumerate(misplaced) if id(m) not in equivalent}
+    return [m for i, m in enumerate(misplaced) if root(i) in changed]
 
 
 def _missed(view: FabricView, m: Misplaced) -> set[tuple[int, int]]:
@@ -94,12 +94,12 @@ def _missed(view: FabricView, m: Misplaced) -> set[tuple[int, int]]:
     return {node_pair(int(node[port]), want) for port, want in ends if want != NO_OPINION}
 
 
-def _rings(view: FabricView, found: list[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
+def _rings(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
     """Return (cables of rings of three and more, the rest). Walk from a cable's end to its mate, on
     to the other end of that cable, and so on; a ring returns to the cable where it began."""
-    mate, cable_at = _mates(view, found), {port: m for m in found for port in (m.a, m.b)}
+    mate, cable_at = _mates(view, misplaced), {port: m for m in misplaced for port in (m.a, m.b)}
     placed, used = list[Misplaced](), set[int]()
-    for start in found:
+    for start in misplaced:
         ring, m, stays = list[Misplaced](), start, start.b
         while stays in mate and m.a not in used:
             used.add(m.a)
@@ -112,14 +112,14 @@ def _rings(view: FabricView, found: list[Misplaced]) -> tuple[list[Misplaced], l
         else:
             used.difference_update(x.a for x in ring)
     placed_ports = {m.a for m in placed}
-    return placed, [m for m in found if m.a not in placed_ports]
+    return placed, [m for m in misplaced if m.a not in placed_ports]
 
 
-def _mates(view: FabricView, found: list[Misplaced]) -> dict[int, int]:
+def _mates(view: FabricView, misplaced: list[Misplaced]) -> dict[int, int]:
     """Return the end that should be on the same cable, for each end that has one."""
     node = view.fabric.port_node
     wanting: dict[tuple[int, int], list[int]] = {}
-    for m in found:
+    for m in misplaced:
         for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
             wanting.setdefault((int(node[port]), want), []).append(port)
     mate: dict[int, int] = {}
@@ -130,15 +130,15 @@ def _mates(view: FabricView, found: list[Misplaced]) -> dict[int, int]:
     return mate
 
 
-def _without_equivalent(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+def _without_equivalent(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
     """Drop cables whose pair of nodes is also missed by another: together they only exchange ports."""
     node = view.fabric.port_node
     missed: Counter[tuple[int, int]] = Counter()
-    for m in found:
+    for m in misplaced:
         for pair in _missed(view, m):
             missed[pair] += 1
     kept = []
-    for m in found:
+    for m in misplaced:
         pair = node_pair(int(node[m.a]), int(node[m.b]))
         if missed[pair] > 0:
             missed[pair] -= 1
@@ -152,31 +152,31 @@ def node_pair(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a <= b else (b, a)
 
 
-def _pairs(view: FabricView, found: list[Misplaced], rules: tuple[Rule, ...]) -> tuple[list[Pair], list[Misplaced]]:
+def _pairs(view: FabricView, misplaced: list[Misplaced], rules: tuple[Rule, ...]) -> tuple[list[Pair], list[Misplaced]]:
     """Match cables that would both be right after exchanging one end each."""
     by_node: dict[int, list[int]] = {}
-    for i, m in enumerate(found):
+    for i, m in enumerate(misplaced):
         for port in (m.a, m.b):
             by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
-    taken = [False] * len(found)
+    taken = [False] * len(misplaced)
     pairs: list[Pair] = []
     for rule in rules:
-        for i, m in enumerate(found):
+        for i, m in enumerate(misplaced):
             if taken[i]:
                 continue
             partner = next(
                 (
                     j
                     for j in _candidates(m, by_node)
-                    if not taken[j] and j != i and _exchange_mends(view, m, found[j], rule)
+                    if not taken[j] and j != i and _exchange_mends(view, m, misplaced[j], rule)
                 ),
                 None,
             )
             if partner is not None:
                 taken[i] = taken[partner] = True
-                first, second = sorted((m, found[partner]), key=lambda x: x.a)
+                first, second = sorted((m, misplaced[partner]), key=lambda x: x.a)
                 pairs.append((first, second))
-    return pairs, [m for m, used in zip(found, taken, strict=True) if not used]
+    return pairs, [m for m, used in zip(misplaced, taken, strict=True) if not used]
 
 
 def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:

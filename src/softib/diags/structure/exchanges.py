@@ -136,11 +136,13 @@ def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable
     for r in range(1, int(rank.max(initial=0))):
         tier = (rank[node[low]] == r) & (rank[node[high]] == r + 1)
         below, above = _Side(view, low[tier], high[tier]), _Side(view, high[tier], low[tier])
-        found = list(_of_tier(view, below, above))
-        open_sides = [side for side in (below, above) if side.many and side.claims and 2 * len(found) != side.surplus]
+        exchanges = list(_of_tier(view, below, above))
+        open_sides = [
+            side for side in (below, above) if side.many and side.claims and 2 * len(exchanges) != side.surplus
+        ]
         for side in open_sides:
             side.claims.clear()
-        out += list(_of_tier(view, below, above)) if open_sides else found
+        out += list(_of_tier(view, below, above)) if open_sides else exchanges
     return out
 
 

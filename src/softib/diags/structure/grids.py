@@ -65,29 +65,29 @@ def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
 
 def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     """Return a grid whose coordinates are the numbers in the switches' names."""
-    made = _main_class(labels, linked)
-    if made is None or len(linked) < 3:
+    node_class = _main_class(labels, linked)
+    if node_class is None or len(linked) < 3:
         return None
     a, b = _pairs(view, view.between_switches)
-    inside = (labels.class_of[a] == labels.class_of[made.nodes[0]]) & (
-        labels.class_of[b] == labels.class_of[made.nodes[0]]
+    inside = (labels.class_of[a] == labels.class_of[node_class.nodes[0]]) & (
+        labels.class_of[b] == labels.class_of[node_class.nodes[0]]
     )
-    x, y = made.numbers[labels.row_of[a[inside]]], made.numbers[labels.row_of[b[inside]]]
+    x, y = node_class.numbers[labels.row_of[a[inside]]], node_class.numbers[labels.row_of[b[inside]]]
     apart = x != y
     along = apart.sum(axis=1) == 1
     if len(a) - int(along.sum()) > _slack(len(a)) or not along.any():
         return None
-    n, forms = len(made.nodes), []
-    for k, size in enumerate(made.span.tolist()):
+    n, forms = len(node_class.nodes), []
+    for k, size in enumerate(node_class.span.tolist()):
         along_k = along & apart[:, k]
         step = np.abs(x[along_k, k] - y[along_k, k])
         forms.append(_form(n, size, step))
-    if "none" in forms or int(np.prod(made.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
+    if "none" in forms or int(np.prod(node_class.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
         return None
     shape = Shape.of(_grid_kind(forms), len(view.names))
-    shape.dims, shape.forms = tuple(int(s) for s in made.span), tuple(forms)
+    shape.dims, shape.forms = tuple(int(s) for s in node_class.span), tuple(forms)
     shape.coordinates = np.full((len(view.names), len(shape.dims)), -1, np.int64)
-    shape.coordinates[made.nodes] = made.numbers
+    shape.coordinates[node_class.nodes] = node_class.numbers
     return shape
 
 
@@ -118,11 +118,11 @@ def _grid_kind(forms: list[str]) -> str:
 def dragonfly(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     """Groups by the first number in the switches' names: all-to-all inside, every two groups
     joined."""
-    made = _main_class(labels, linked)
-    if made is None or made.numbers.shape[1] != 2:
+    node_class = _main_class(labels, linked)
+    if node_class is None or node_class.numbers.shape[1] != 2:
         return None
     shape = Shape.of("dragonfly", len(view.names))
-    shape.group[made.nodes] = made.numbers[:, 0]
+    shape.group[node_class.nodes] = node_class.numbers[:, 0]
     return shape if _all_joined(view, shape, view.between_switches, inside=True) else None
 
 
@@ -149,8 +149,8 @@ def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool)
     group. Counts groups."""
     a, b = _pairs(view, links)
     g, h = shape.group[a], shape.group[b]
-    known = (g >= 0) & (h >= 0)
-    g, h = g[known], h[known]
+    numbered = (g >= 0) & (h >= 0)
+    g, h = g[numbered], h[numbered]
     size = np.bincount(shape.group[shape.group >= 0])
     shape.groups = len(size)
     low, high = np.minimum(g, h)[g != h], np.maximum(g, h)[g != h]

@@ -27,34 +27,34 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     """Yield joins of the recognised shape with fewer cables than their like, where no other finding
     about cables names the switches."""
     view, shape = c.view, c.structure.shape
-    found = joins(view, shape)
+    compared = joins(view, shape)
     node = view.fabric.port_node
     named = {int(node[p]) for p in c.seen.get("cables", ())}
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
-    present = (u.without(c.seen.get("of absent switches", ())) for u in found.missing)
+    present = (u.without(c.seen.get("of absent switches", ())) for u in compared.missing)
     left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
     if c.suspects.exchanged:  # all cables of exchanged switches join others
         return
-    moved = _one_moved(c, found)
+    moved = _one_moved(c, compared)
     if moved and not c.suspects.doubtful:
-        yield _moved(c, found.missing[0], moved, _shape_text(c))
+        yield _moved(c, compared.missing[0], moved, _shape_text(c))
         return
-    if not left or found.uneven:
+    if not left or compared.uneven:
         return
-    what = _shape_text(c)
-    if len(found.missing) <= EXCEPTIONS * found.wanted:
-        yield from (_missing(c, u, what) for u in left)
+    shape_text = _shape_text(c)
+    if len(compared.missing) <= EXCEPTIONS * compared.wanted:
+        yield from (_missing(c, u, shape_text) for u in left)
         return
-    if len(found.missing) > 1:
+    if len(compared.missing) > 1:
         return
     ports = list(dict.fromkeys(p for u in left for p in (*u.ports_a, *u.ports_b)))
     free = [str(view.location(p)) for p in ports]
     yield finding(
         UNJUDGED_CABLES,
         [view.location(p) for p in ports],
-        f"one of {counted(found.wanted, 'cable')} that a {what} has between its switches is not there, of so few no "
-        f"sure exception; free: {few(free, MANY)}",
-        {"missing": len(found.missing), "of": found.wanted, "free": free},
+        f"one of {counted(compared.wanted, 'cable')} that a {shape_text} has between its switches is not there, "
+        f"of so few no sure exception; free: {few(free, MANY)}",
+        {"missing": len(compared.missing), "of": compared.wanted, "free": free},
     )
 
 
@@ -73,21 +73,21 @@ def _without_a_rule(c: Context, cables: np.ndarray, of: int) -> Iterator[Finding
     )
 
 
-def _one_moved(c: Context, found: Joins) -> list[int]:
+def _one_moved(c: Context, compared: Joins) -> list[int]:
     """Return the cables one of which may be the shape's one missing cable: those of the one join that
     has one more than most, or the one cable that joins no neighbours."""
-    if len(found.missing) != 1:
+    if len(compared.missing) != 1:
         return []
-    extra = found.extra_cables(c.view, c.structure.shape)
-    if [more for _, more in found.surplus] == [1] and not extra:
-        cables = list(found.surplus[0][0])
+    extra = compared.extra_cables(c.view, c.structure.shape)
+    if [more for _, more in compared.surplus] == [1] and not extra:
+        cables = list(compared.surplus[0][0])
     else:
-        cables = extra if len(extra) == 1 and not found.surplus else []
+        cables = extra if len(extra) == 1 and not compared.surplus else []
     done = c.seen.get("cables", set())
     return [] if any({int(c.view.port_a[i]), int(c.view.port_b[i])} & done for i in cables) else cables
 
 
-def _moved(c: Context, u: Unjoined, cables: list[int], what: str) -> Finding:
+def _moved(c: Context, u: Unjoined, cables: list[int], shape_text: str) -> Finding:
     view = c.view
     ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in cables]
     links = [view.link_name(*ports) for ports in ends]
@@ -96,22 +96,22 @@ def _moved(c: Context, u: Unjoined, cables: list[int], what: str) -> Finding:
     return finding(
         UNJUDGED_CABLES,
         [view.location(p) for p in (*(p for ports in ends for p in ports), *u.ports_a, *u.ports_b)],
-        f"a {what} has one more cable between {' and '.join(sides)}, and has no place for {which}: one cable may be "
-        f"misplaced",
+        f"a {shape_text} has one more cable between {' and '.join(sides)}, and has no place for {which}: one cable "
+        f"may be misplaced",
         {"cables": links, "free": [[str(view.location(p)) for p in ports] for ports in (u.ports_a, u.ports_b)]},
     )
 
 
-def _missing(c: Context, u: Unjoined, what: str) -> Finding:
+def _missing(c: Context, u: Unjoined, shape_text: str) -> Finding:
     view = c.view
     first, second = ([view.location(p) for p in ports] for ports in (u.ports_a, u.ports_b))
-    evidence = {"pattern": what, "free": [[str(p) for p in side] for side in (first, second)]}
+    evidence = {"pattern": shape_text, "free": [[str(p) for p in side] for side in (first, second)]}
     if u.certain:
         c.seen.setdefault("missing", []).append((u.ports_a[0], u.ports_b[0]))
-        text = f"{view.link_name(u.ports_a[0], u.ports_b[0])}: there is no cable, but a {what} has one"
+        text = f"{view.link_name(u.ports_a[0], u.ports_b[0])}: there is no cable, but a {shape_text} has one"
     else:
         sides = (few(map(str, side), MANY) for side in (first, second))
-        text = f"a {what} has one more cable between {' and '.join(f'one of {side}' for side in sides)}"
+        text = f"a {shape_text} has one more cable between {' and '.join(f'one of {side}' for side in sides)}"
     return finding(MISSING_CABLE, [*first, *second], text, evidence)
 
 

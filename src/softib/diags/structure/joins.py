@@ -76,17 +76,17 @@ class Joins:
 
 def joins(view: FabricView, shape: Shape) -> Joins:
     """Return the joins of ``shape``; none for a shape that is neither a grid nor a dragonfly."""
-    found = Joins()
+    compared = Joins()
     linked = _Links(view)
     if shape.forms:
         for k in range(len(shape.dims)):
-            _compare(found, linked, *_along(shape, k), k)
+            _compare(compared, linked, *_along(shape, k), k)
     elif shape.kind == "dragonfly":
         members = np.flatnonzero(shape.group >= 0)
-        _compare(found, linked, *_within(shape.group, members), 0)
+        _compare(compared, linked, *_within(shape.group, members), 0)
     if shape.kind in ("dragonfly", "dragonfly+"):
-        _between_groups(found, linked, shape.group)
-    return found
+        _between_groups(compared, linked, shape.group)
+    return compared
 
 
 class _Links:
@@ -155,31 +155,31 @@ def _within(group: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndar
     return members[i[same]], members[j[same]]
 
 
-def _compare(found: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind: int) -> None:
+def _compare(compared: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind: int) -> None:
     """Add the pairs ``a``, ``b`` of one kind of join that have fewer cables than most."""
     alive = linked.linked[a] & linked.linked[b]
     a, b = a[alive], b[alive]
     count = linked.count(a, b)
     usual, _ = mode(count[count > 0])
-    found.wanted += usual * len(a)
-    found.uneven |= bool((count > usual).any())
-    found.surplus += [
+    compared.wanted += usual * len(a)
+    compared.uneven |= bool((count > usual).any())
+    compared.surplus += [
         (linked.cables(a[i], b[i]), int(count[i] - usual)) for i in np.flatnonzero(count > usual)[:FEW_MORE]
     ]
     fits = (count > 0) & (count <= usual)
-    found.kept.update(zip(np.minimum(a, b)[fits].tolist(), np.maximum(a, b)[fits].tolist(), strict=True))
+    compared.kept.update(zip(np.minimum(a, b)[fits].tolist(), np.maximum(a, b)[fits].tolist(), strict=True))
     less = np.flatnonzero(count < usual)
     if not len(less):
         return
     here, there = linked.numbers(a, b), linked.numbers(b, a)
     for i in less.tolist():
         ends = (linked.free(a[i : i + 1], here), linked.free(b[i : i + 1], there))
-        found.missing += [Unjoined((int(a[i]),), (int(b[i]),), *ends)] * int(usual - count[i])
+        compared.missing += [Unjoined((int(a[i]),), (int(b[i]),), *ends)] * int(usual - count[i])
 
 
-def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
-    """Add the pairs of groups with fewer cables than most. Two groups have no other pair to compare
-    with: one free global port in each is a cable too few."""
+def _between_groups(compared: Joins, linked: _Links, group: np.ndarray) -> None:
+    """Add the pairs of groups with fewer cables than most. With only two groups there is no other
+    pair for comparison: one free global port in each means a missing cable."""
     of, to = group[linked.node], group[linked.peer]
     across = (of >= 0) & (to >= 0) & (of != to)
     groups = int(group.max(initial=-1)) + 1
@@ -197,12 +197,12 @@ def _between_groups(found: Joins, linked: _Links, group: np.ndarray) -> None:
         free.append(tuple(p for p in ports if int(linked.fabric.port_num[p]) in numbers))
     if groups == 2 and [len(ports) for ports in free] == [1, 1]:
         usual += 1
-    found.wanted += usual * len(g)
-    found.uneven |= bool((count > usual).any())
+    compared.wanted += usual * len(g)
+    compared.uneven |= bool((count > usual).any())
     for i in np.flatnonzero(count > usual)[:FEW_MORE].tolist():
         low, high = (np.flatnonzero(group == k) for k in (g[i], h[i]))
-        found.surplus.append((linked.cables(low, high), int(count[i] - usual)))
+        compared.surplus.append((linked.cables(low, high), int(count[i] - usual)))
     for i in np.flatnonzero(count < usual).tolist():
         one, other = int(g[i]), int(h[i])
         nodes_a, nodes_b = (tuple(sorted({int(linked.fabric.port_node[p]) for p in free[k]})) for k in (one, other))
-        found.missing += [Unjoined(nodes_a, nodes_b, free[one], free[other])] * int(usual - count[i])
+        compared.missing += [Unjoined(nodes_a, nodes_b, free[one], free[other])] * int(usual - count[i])

@@ -43,9 +43,9 @@ switches that make a kind."""
 
 def switches_out_of_place(c: Context) -> Iterator[Finding]:
     """Yield exchanged switches: by the learned pattern, and in trees by the order of ports."""
-    known = {n for x in c.suspects.exchanged for n in x.switches}
+    exchanged = {n for x in c.suspects.exchanged for n in x.switches}
     ordered = out_of_order(c.view, c.structure.rank) if c.structure.kind in TREES else []
-    for x in (*c.suspects.exchanged, *(x for x in ordered if not known & {*x.switches})):
+    for x in (*c.suspects.exchanged, *(x for x in ordered if not exchanged & {*x.switches})):
         yield _exchange(c.view, x)
 
 
@@ -87,12 +87,12 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
         if {p, q} & done:
             continue
         tier = tier_name(int(min(rank[a[i]], rank[b[i]])))
-        what = (
+        sentence = (
             f"a cable between two {tier} switches"
             if sideways[i]
             else f"a cable from a {tier} switch past the tier above it"
         )
-        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
+        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {sentence}", {"tier": tier}))
     yield from each_or_one(
         SAME_TIER_CABLE,
         several,

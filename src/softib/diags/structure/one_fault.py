@@ -1,8 +1,7 @@
-"""One finding per fault: results of several checks about the same cables become one finding, with
-the others as evidence. A cabling plan is authoritative, so its findings lead. The learned pattern's
-result for a cable becomes evidence of the plan's finding; if the plan has the cable exactly as it
-is, the pattern's suspicion is only information.
-"""
+"""Merge results of several checks about the same cables into one finding per fault, with the others
+as evidence. A cabling plan is authoritative, so its findings lead. The learned pattern's result for
+a cable becomes evidence of the plan's finding; if the plan has the cable exactly as it is, the
+pattern's suspicion is only information."""
 
 from __future__ import annotations
 
@@ -34,6 +33,7 @@ CABLING = frozenset(
         "same-tier-cable",
         "unlinked-hca-port",
         "exchanged-leaves",
+        "exchanged-ports",
         "exchanged-switches",
         "extra-cable",
         "shifted-hosts",

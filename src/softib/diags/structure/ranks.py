@@ -94,8 +94,8 @@ def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np
     row = _rows(len(rank), down[rises], up[rises])  # cables upwards
     spare = ~np.isin(np.arange(len(rank)), down[rises]) & (rank >= 3)
     spare_row = _rows(len(rank), up[rises], down[rises])
-    for made in labels.classes:
-        of = made.nodes
+    for node_class in labels.classes:
+        of = node_class.nodes
         used = of[(row[of] > 0) & ~spare[of]]
         for chip in of[spare[of]]:
             same = used[(row[used] == spare_row[chip]) & (rank[used] == rank[chip] - 2)]
@@ -149,13 +149,13 @@ def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
 def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return bool[nodes]: leaves with few hosts or none. They have names of leaves, and no link to
     a leaf."""
-    found = np.zeros(len(leaf), bool)
-    for made in labels.classes:
-        if leaf[made.nodes].mean() >= MOSTLY:
-            found[made.nodes] = True
-    found[a[leaf[b]]] = False
-    found[b[leaf[a]]] = False
-    return found
+    leaf_like = np.zeros(len(leaf), bool)
+    for node_class in labels.classes:
+        if leaf[node_class.nodes].mean() >= MOSTLY:
+            leaf_like[node_class.nodes] = True
+    leaf_like[a[leaf[b]]] = False
+    leaf_like[b[leaf[a]]] = False
+    return leaf_like
 
 
 def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
@@ -172,14 +172,16 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
     number_used = np.zeros(256, bool)
     number_used[f.port_num[ports[leaf[owner]]]] = True
     elsewhere = np.bincount(owner, ~number_used[f.port_num[ports]], minlength=len(row)) > 0
-    found = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
-    for made in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
-        if found[made.nodes].mean() > SPARE and len(made.nodes) > 1:
-            found[made.nodes] = False
-    found &= ~view.is_sharp & view.is_switch
-    if found.sum() > max(1, SPARE * leaf.sum()):
-        found[:] = False
-    return found | _by_uplink_numbers(view, labels, leaf, owner, peer, ports)
+    leaf_like = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
+    for (
+        node_class
+    ) in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
+        if leaf_like[node_class.nodes].mean() > SPARE and len(node_class.nodes) > 1:
+            leaf_like[node_class.nodes] = False
+    leaf_like &= ~view.is_sharp & view.is_switch
+    if leaf_like.sum() > max(1, SPARE * leaf.sum()):
+        leaf_like[:] = False
+    return leaf_like | _by_uplink_numbers(view, labels, leaf, owner, peer, ports)
 
 
 def _by_uplink_numbers(
@@ -205,8 +207,8 @@ def _by_uplink_numbers(
     above[peer[leaf[owner]]] = True
     cables = np.bincount(owner, minlength=len(leaf))
     astray = np.bincount(owner, ~for_uplinks[f.port_num[ports]] | ~above[peer] | leaf[peer], minlength=len(leaf))
-    found = ~leaf & ~above & view.is_switch & (astray == 0) & (cables >= HALF * usual)
-    for made in labels.classes:
-        if len(made.nodes) > 1 and not leaf[made.nodes].any():
-            found[made.nodes] = False  # called otherwise than any leaf
-    return found
+    leaf_like = ~leaf & ~above & view.is_switch & (astray == 0) & (cables >= HALF * usual)
+    for node_class in labels.classes:
+        if len(node_class.nodes) > 1 and not leaf[node_class.nodes].any():
+            leaf_like[node_class.nodes] = False  # called otherwise than any leaf
+    return leaf_like

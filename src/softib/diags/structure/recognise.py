@@ -204,24 +204,24 @@ class StructureSummary(Result):
 
     def facts(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs for printing."""
-        found = super().facts()
+        facts = super().facts()
         if self.dims:
-            found.append(("Dimensions", " × ".join(map(str, self.dims))))
+            facts.append(("Dimensions", " × ".join(map(str, self.dims))))
         if self.oversubscription_worst is not None:
             cut_off = [r.leaf for r in self.oversubscription if r.host_gbps and not r.up_gbps]
             worst = f"{self.oversubscription_worst:g} : 1"
             if cut_off:
                 worst += f"; without uplinks: {cut_off[0]}" + (f" and {len(cut_off) - 1} more" if cut_off[1:] else "")
-            found.append(("Most oversubscribed leaf", worst))
+            facts.append(("Most oversubscribed leaf", worst))
         if self.bisection_percent is not None:
             sums = ""
             if self.bisection_gbps is not None and self.bisection_full_gbps is not None:
                 sums = f", {gbps_text(self.bisection_gbps)} of {gbps_text(self.bisection_full_gbps)}"
-            found.append(("Bisection bandwidth", f"{self.bisection_percent:.1f} % of full{sums}"))
-            found.append(("Bisection found as", self.bisection_how))
+            facts.append(("Bisection bandwidth", f"{self.bisection_percent:.1f} % of full{sums}"))
+            facts.append(("Bisection found as", self.bisection_how))
         if self.narrowest_part is not None:
-            found.append(("Narrowest part", str(self.narrowest_part)))
-        return found + [("Note", note) for note in self.notes]
+            facts.append(("Narrowest part", str(self.narrowest_part)))
+        return facts + [("Note", note) for note in self.notes]
 
 
 def summary(fabric: Fabric, structure: Structure) -> StructureSummary:

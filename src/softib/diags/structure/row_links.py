@@ -27,12 +27,12 @@ MIN_PAIRS = 3
 class RowLinks:
     """The rules of the rows of ``made`` along its number ``along``."""
 
-    def __init__(self, view: FabricView, made: NodeClass, along: int):
-        self.fabric, self.made, self.along = view.fabric, made, along
+    def __init__(self, view: FabricView, node_class: NodeClass, along: int):
+        self.fabric, self.made, self.along = view.fabric, node_class, along
         links = view.between_switches
         a, b = view.port_a[links], view.port_b[links]
         self.ports, self.peers = np.concatenate([a, b]), np.concatenate([b, a])
-        self.row = made.numbers @ made.stride - made.numbers[:, along] * made.stride[along]
+        self.row = node_class.numbers @ node_class.stride - node_class.numbers[:, along] * node_class.stride[along]
 
     @cached_property
     def rules(self) -> dict[tuple[str, int], list[int]]:
@@ -77,7 +77,7 @@ class RowLinks:
             step = number - int(self.made.numbers[mate, self.along])
             side = "from below" if step > 0 else "from above"
             by = (("step", step), ("goal", number), (side, number))
-            ports = next((found for key in by if (found := self.rules.get(key))), [])
+            ports = next((listed for key in by if (listed := self.rules.get(key))), [])
             mate_node = int(self.made.nodes[mate])
             out += [int(self.fabric.port(mate_node, p)) for p in ports if p <= self.fabric.node_nports[mate_node]]
         return out

@@ -144,15 +144,15 @@ def _names(pattern: Pattern, kind: np.ndarray) -> tuple[str, str]:
 
 
 def _with_a_vacancy(
-    view: FabricView, pattern: Pattern, found: list[Misplaced]
+    view: FabricView, pattern: Pattern, pairs_of_tier: list[Misplaced]
 ) -> tuple[list[Misplaced], list[Misplaced]]:
     """Return (misplaced cables, doubtful ones), all with a known vacancy: the node where one should
     end has a port that is free, or holds another misplaced cable, and whose rule requires the node at
     the other end. A cable is doubtful if the rule of its port is of too few ports to be sure."""
     fabric = view.fabric
-    suspect = {p for m in found for p in (m.a, m.b)}
+    suspect = {p for m in pairs_of_tier for p in (m.a, m.b)}
     sure, doubtful = list[Misplaced](), list[Misplaced]()
-    for m in found:
+    for m in pairs_of_tier:
         vacancies = []
         for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
             if want < 0 or not pattern.plain[port]:
@@ -184,12 +184,12 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
         tiers = node_pair(int(rank[a]), int(rank[b]))
         pairs.setdefault(tiers, []).extend(bundles.pairs(a, b, wanting.get((a, b), []), wanting.get((b, a), [])))
     there = Counter(map(node_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
-    for tiers, found in pairs.items():
-        few = len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]) or _of_few_switches(view, found)
+    for tiers, at_tier in pairs.items():
+        few = len(at_tier) <= max(HANDFUL, MISSING_SHARE * there[tiers]) or _of_few_switches(view, at_tier)
         if there[tiers] and few:
             yield from (
                 pair
-                for pair in found
+                for pair in at_tier
                 if not any(_free_by_design(view, pattern, p, pair) for p in _ruled(view, pattern, pair))
             )
 
@@ -216,12 +216,12 @@ def _free_by_design(view: FabricView, pattern: Pattern, port: int, pair: tuple[i
     besides the two that ``pair`` would join: a lost cable frees the ports of both."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
-    made = pattern.labels.classes[int(pattern.labels.class_of[node])]
-    numbers = made.numbers[pattern.labels.row_of[node]]
-    differs = made.numbers != numbers
-    has = fabric.node_nports[made.nodes] >= portnum
-    free = ~has | (fabric.port_cable[np.where(has, fabric.node_base[made.nodes] + portnum, 0)] < 0)
-    another = ~np.isin(made.nodes, fabric.port_node[list(pair)])
+    node_class = pattern.labels.classes[int(pattern.labels.class_of[node])]
+    numbers = node_class.numbers[pattern.labels.row_of[node]]
+    differs = node_class.numbers != numbers
+    has = fabric.node_nports[node_class.nodes] >= portnum
+    free = ~has | (fabric.port_cable[np.where(has, fabric.node_base[node_class.nodes] + portnum, 0)] < 0)
+    another = ~np.isin(node_class.nodes, fabric.port_node[list(pair)])
     for s in range(len(numbers)):
         line = ~np.delete(differs, s, axis=1).any(axis=1)
         if (line & another).any() and free[line].all():

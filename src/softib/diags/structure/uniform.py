@@ -101,9 +101,9 @@ def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) 
     weight = np.ones(len(links), np.int64)
     for pairs, sign in ((repairs.removed, -1), (repairs.belong, 1)):
         if pairs:
-            more = np.array(pairs)
-            a, b = np.concatenate([a, more[:, 0]]), np.concatenate([b, more[:, 1]])
-            weight = np.concatenate([weight, np.full(len(more), sign)])
+            changes = np.array(pairs)
+            a, b = np.concatenate([a, changes[:, 0]]), np.concatenate([b, changes[:, 1]])
+            weight = np.concatenate([weight, np.full(len(changes), sign)])
     up = rank[a] < rank[b]
     low, high = np.where(up, a, b), np.where(up, b, a)
     with_hosts = np.bincount(view.fabric.port_node[view.to_hosts[2]], minlength=len(view.names)) > 0
@@ -161,17 +161,17 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
     for k, (row, _) in enumerate(usual):
         for parent in row:
             by_parent.setdefault(parent, []).append(k)
-    found = []
+    findings = []
     for switch in sorted(odd):
         similar = [k for parent in rows[switch] for k in by_parent.get(parent, ())]
         if similar:
             expected, members = usual[mode(np.array(similar))[0]]
             if not _other_design(view, switch, rows[switch], expected, members):
-                found.append(_compare(view, switch, rows[switch], expected, members))
+                findings.append(_compare(view, switch, rows[switch], expected, members))
     if len(odd) > max(1, MAX_ODD * len(rows)):
-        found = [u for u in found if not u.more]  # in so small a tier only plain gaps are sure
+        findings = [u for u in findings if not u.more]  # in so small a tier only plain gaps are sure
     # A switch cabled otherwise altogether is a design, not a fault.
-    return [u for u in found if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
+    return [u for u in findings if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
 
 
 def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
@@ -312,7 +312,7 @@ class UnevenTier:
 
 
 def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> list[UnevenTier]:
-    """Return the tiers in which no majority is right, with every switch that is not as the most
+    """Return the tiers without a majority form, with every switch that differs from the most
     frequent form."""
     out = []
     ends, peers = np.concatenate([view.node_a, view.node_b]), np.concatenate([view.node_b, view.node_a])

@@ -107,7 +107,7 @@ def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
 
 
 def move_cable(fabric: Fabric, port: Target, to: Target) -> Planted:
-    """Pull the plug out of ``port`` and put it into the free port ``to``."""
+    """Move the plug of ``port`` to the free port ``to``."""
     a, b, cable = port_at(fabric, port), port_at(fabric, to), cable_at(fabric, port)
     if fabric.port_cable[b] >= 0:
         raise InputError(f"{to} already holds a cable; move to a free port, or use swap-cables")

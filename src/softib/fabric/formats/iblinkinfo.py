@@ -6,8 +6,8 @@
 
 Blocks identify a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs:
 the text has no NodeGUIDs, so the PortGUID of the first port is used. Nodes that appear only as
-peers (``--switches-only``, ``-S``, a partial scan) are adapters, or switches if three cables, or two at
-one LID, lead to them. Source: iblinkinfo.c of infiniband-diags.
+peers (``--switches-only``, ``-S``, a partial scan) are adapters, or switches if three cables, two at one LID,
+or one at a port number above 4 lead to them. Source: iblinkinfo.c of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from softib.fabric.formats.base import Junk, Problems, ReadResult, read_lines, shown
-from softib.fabric.formats.records import SWITCH_FROM, UNKNOWN, Records, parse_guid, parse_lid, speed_of_gbps
+from softib.fabric.formats.records import (
+    SWITCH_FROM,
+    UNKNOWN,
+    Records,
+    parse_guid,
+    parse_lid,
+    seems_a_switch,
+    speed_of_gbps,
+)
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.iba.constants import NodeType, PortState
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
@@ -44,7 +52,7 @@ _STATES = {
 
 @dataclass
 class _Row:
-    """One line: the node's row, and the peer's identifiers."""
+    """A line of the text: the node's row, and the peer's identifiers."""
 
     node: int
     line: int
@@ -52,7 +60,7 @@ class _Row:
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read the text. Raises :class:`UnreadableFile` if no line of it can be read."""
+    """Read the text. Raises :class:`UnreadableFile` if no line of the file can be read."""
     problems = Problems(str(path))
     work, junk = _Reader(problems), Junk(problems, "a line of iblinkinfo")
     for number, line in enumerate(read_lines(path, problems), 1):
@@ -164,11 +172,9 @@ class _Reader:
                 guid = parse_guid(m["peer_guid"] or "")
                 of.setdefault((guid, 0 if guid != UNKNOWN else int(m["peer_lid"]), m["peer"].strip()), []).append(i)
         for (guid, lid, name), rows in of.items():
-            # With a LID for several ports it is a switch: ports of adapters have one each.
-            ports = {int(linked[i].part["peer_port"]) for i in rows if int(linked[i].part["peer_lid"])}
-            several = len({int(linked[i].part["peer_lid"]) for i in rows}) == 1 and len(ports) > 1
-            kind = NodeType.SWITCH if several or len(rows) >= SWITCH_FROM else NodeType.CA
-            lid = lid or (int(linked[rows[0]].part["peer_lid"]) if several else 0)
+            ends = [(int(linked[i].part["peer_port"]), int(linked[i].part["peer_lid"])) for i in rows]
+            kind = NodeType.SWITCH if seems_a_switch(ends) else NodeType.CA
+            lid = lid or (ends[0][1] if len({peer_lid for _, peer_lid in ends}) == 1 else 0)
             node = self._node(linked[rows[0]].line, kind, guid, name)
             self.records.only_a_peer.add(node)
             if kind == NodeType.SWITCH and lid:

@@ -63,7 +63,7 @@ def parse(text: str, file: str) -> NameMap:
 
 def read(path: str | Path) -> NameMap:
     """Read a map; raises :class:`UnreadableFile` if no entry can be read."""
-    got = text_content(path, what="node-name-map")
+    got = text_content(path, kind="node-name-map")
     text = got.data.decode("utf-8-sig", "replace")
     result = parse(text, shown_name(path))
     if got.flaw:

@@ -14,7 +14,7 @@ DISCOVER = "run ibnetdiscover, or use umad:DEVICE instead of a file"
 
 @dataclass(frozen=True)
 class OtherDump:
-    """``what`` completes "this is …", ``lacks`` says what is not in it, ``instead`` is an
+    """``what`` completes "this is …", ``lacks`` names missing data, ``instead`` is an
     imperative."""
 
     what: str

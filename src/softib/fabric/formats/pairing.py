@@ -279,8 +279,8 @@ def _port_counts(
 
 
 def _by_the_other_end(a: np.ndarray, b: np.ndarray, usable: np.ndarray, peer_node: np.ndarray) -> None:
-    """Where a record names a port that its peer does not have, and exactly one record of that peer names this
-    record's port, take that port (into ``b``): one bad number does not make two half cables."""
+    """Take the port that the other end states (into ``b``), where a record names a port that its
+    peer does not have, and exactly one record of that peer names this record's port."""
     bad = np.flatnonzero(usable & (b < 0) & (peer_node >= 0))
     if len(bad):
         rows = np.flatnonzero(usable & np.isin(b, a[bad]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
@@ -18,11 +18,22 @@ from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS
 from softib.plural import counted
 
-__all__ = ["SWITCH_FROM", "UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
+__all__ = [
+    "SWITCH_FROM",
+    "UNKNOWN",
+    "Records",
+    "parse_guid",
+    "parse_lid",
+    "parse_rate",
+    "seems_a_switch",
+    "speed_of_gbps",
+]
 
 SWITCH_FROM = 3
 """Number of cables from which a node known only as a peer counts as a switch: adapters have one or
 two ports."""
+MOST_PORTS = 4
+"""A higher port number is no adapter's."""
 UNKNOWN = -1
 """A field that the source does not record."""
 
@@ -174,6 +185,15 @@ class Records:
                 append(value)
 
         return add
+
+
+def seems_a_switch(ports: Iterable[tuple[int, int]]) -> bool:
+    """Return whether a node known only as a peer, by the (port number, LID) of each of its cables, is a switch: it has
+    more cables than an adapter, a port number that no adapter has, or one LID for several ports (0: unknown), where
+    each port of an adapter has one of its own."""
+    cables = list(ports)
+    several = len({number for number, lid in cables if lid}) > 1 and len({lid for _, lid in cables}) == 1
+    return several or len(cables) >= SWITCH_FROM or any(number > MOST_PORTS for number, _ in cables)
 
 
 def parse_guid(text: str) -> int:

@@ -38,9 +38,10 @@ record."""
 
 @dataclass(frozen=True)
 class Format:
-    """One row of the table. ``what`` completes "this file is …"; ``kind`` is the content:
-    ``fabric`` (:func:`read`), ``counters`` (``counters_text.read_counters``), ``plan``
-    (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
+    """A file format: name, recognition, reader and writer. ``what`` completes "this file is …";
+    ``kind`` is the content: ``fabric`` (:func:`read`), ``counters``
+    (``counters_text.read_counters``), ``plan`` (``cabling.read_plan``), ``lfts``
+    (``lft_dump.read_lfts``) or ``names``."""
 
     name: str
     kind: str

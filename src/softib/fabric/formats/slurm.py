@@ -46,7 +46,7 @@ _BAD = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Line:
-    """One ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for`` the
+    """A ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for`` the
     switch nodes of the line."""
 
     name: str

@@ -1,6 +1,6 @@
-"""Lengths and media of cables, from a fabric file or derived from the length. The reach of each
-medium is that of NDR in :mod:`softib.iba.catalogue`; slower generations reach farther on copper, so
-the choice is safe for them.
+"""Lengths and media of cables, as the fabric file states them, or derived. The reach of each medium
+is that of NDR in :mod:`softib.iba.catalogue`; slower generations reach farther on copper, so the
+choice is safe for them.
 """
 
 from __future__ import annotations

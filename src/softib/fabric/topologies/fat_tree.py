@@ -25,7 +25,7 @@ from softib.fabric.topologies.params import (
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
 from softib.plural import counted
 
-__all__ = ["KIND", "shape_of"]
+__all__ = ["KIND", "host_ports", "shape_of"]
 
 NAME = "fat-tree"
 MAX_LEVELS = 8

@@ -46,8 +46,8 @@ CAPABILITY_MODIFIER = 4
 
 
 class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox GeneralInfo, AttributeModifier 4; mstflint"):
-    """Which vendor attributes of the subnet management class a device has (first word; bit 0 is the
-    lowest)."""
+    """Vendor attributes of the subnet management class that a device supports (first word; bit 0 is
+    the lowest)."""
 
     _reserved0 = reserved(22)
     is_extended_port_info_supported = field(1, "bit 9: MlnxExtPortInfo")

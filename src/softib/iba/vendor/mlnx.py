@@ -188,7 +188,8 @@ class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmwar
 
 
 class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="vendstat: config space access"):
-    """One of up to 18 records after the eight empty bytes; AttributeModifier is 2 << 22 | records << 16."""
+    """A record, of up to 18 after the eight empty bytes; AttributeModifier is 2 << 22 | records <<
+    16."""
 
     address = field(32, "register")
     data = field(32, "its value")

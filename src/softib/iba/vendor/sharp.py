@@ -84,8 +84,8 @@ class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
 
 
 class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
-    """A node's part of one tree. AttributeModifier: tree ID in bits 0-15, block of
-    children in bits 16-23. A Set of block 0 sets the head too; a Set of another block only the children of that
+    """The part of one tree at a node. AttributeModifier: tree ID in bits 0-15, block of children in
+    bits 16-23. A Set of block 0 sets the head too; a Set of another block only the children of that
     block."""
 
     tree_state = field(8, "0 disabled, 1 enabled")

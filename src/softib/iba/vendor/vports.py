@@ -69,7 +69,7 @@ class VirtualizationInfo(Structure, size=64, attr=0xFFB0, section="Mellanox vend
 
 
 class VPortInfo(Structure, size=64, attr=0xFFB1, section="Mellanox vendor attribute"):
-    """One virtual port."""
+    """Attributes of a virtual port."""
 
     vport_state = field(4, "0 no change (Set only), 1 Down, 2 Initialize, 3 Armed, 4 Active")
     client_reregister = field(1, "requests the clients on this virtual port to register again")

@@ -116,7 +116,7 @@ its own.
 
 @dataclass(frozen=True)
 class Exchange:
-    """One pair of a batch: rows of the ports, and the expected bytes, iterations and seconds."""
+    """A pair of a batch: rows of the ports, and the expected bytes, iterations and seconds."""
 
     source: int
     target: int
@@ -140,7 +140,7 @@ class Batch:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Its key in the journal."""
+        """Key of the exchange in the journal."""
         return self.round, self.test, self.part
 
 
@@ -197,8 +197,8 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """Return the message of srun about an allocation that has ended; "" if it still exists. It is
-    not counted against a host, and no further program is started."""
+    """Return srun's message if the allocation has ended, else "". It is not counted against a host,
+    and no further program is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 

@@ -1,4 +1,4 @@
-"""One round of a cover run on hosts: all flows send at once, and the counters of the fabric are read
+"""A round of a cover run on hosts: all flows send at once, and the counters of the fabric are read
 meanwhile."""
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Journal:
             raise InputError(f"{self._path}: cannot write: {error.strerror or error}") from None
 
     def add(self, entry: dict[str, Any]) -> None:
-        """One batch that is done."""
+        """Add a finished batch."""
         self.entries.append(entry)
         if self._path is None:
             return

@@ -1,5 +1,5 @@
-"""Launch of a program on a host (on a node of a running fabric, with ssh, or with srun inside an
-allocation), and the local process for it."""
+"""Launchers of programs on hosts: on a node of a running fabric, with ssh, or with srun inside an
+allocation."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class PairPrograms:
         return self._failed(self.client, 0)
 
     def _failed(self, program: Program, end: int) -> Outcome:
-        """Which end was at fault, as far as exit code and output show."""
+        """Return which end was at fault, as far as exit code and output show."""
         code, text = program.code, reason_of(program.output)
         if code == NOT_REACHED.get(self.launcher.name):
             return Outcome(None, end, text or f"{self.launcher.name} did not reach it")

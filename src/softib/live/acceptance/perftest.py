@@ -26,8 +26,8 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` bytes,
-    ``iterations`` (0: not given), TCP ``port`` of the exchange; ``more``: further arguments, for both ends."""
+    """A run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` bytes,
+    ``iterations`` (0: not given), TCP ``port`` of the exchange."""
 
     program: str
     latency: bool

@@ -1,4 +1,5 @@
-"""The effects of ``softib fault`` on a running fabric, and their later steps: the next flap, the end of a training.
+"""The effects of ``softib fault`` on a running fabric, and their later steps, for example the next
+flap or the end of link training.
 
     faults = FaultController(router)
     reply = faults.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
@@ -262,15 +263,15 @@ class FaultController:
 
     # -- time --
 
-    def _at(self, due_ps: int, what: Callable[[int], None]) -> None:
-        heapq.heappush(self._later, (due_ps, next(self._order), what))
+    def _at(self, due_ps: int, action: Callable[[int], None]) -> None:
+        heapq.heappush(self._later, (due_ps, next(self._order), action))
 
     def wait_s(self, now_ps: int) -> float:
         """Return seconds until :meth:`tick` has work (infinite: none)."""
         return max(0.0, (self._later[0][0] - now_ps) / PS) if self._later else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Do what is due."""
+        """Execute everything that is due."""
         did = False
         while self._later and self._later[0][0] <= now_ps:
             heapq.heappop(self._later)[2](now_ps)

@@ -67,7 +67,7 @@ OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module"
 
 @dataclass
 class Fault:
-    """One fault: ``kind``, the named port or node (``row``), its options, and when it began (ps)."""
+    """A fault: ``kind``, the named port or node (``row``), its options, and when it began (ps)."""
 
     kind: str
     where: str
@@ -93,11 +93,12 @@ class FaultList:
 
     @property
     def all(self) -> list[Fault]:
-        """In the order in which they were planted."""
+        """Return all faults in the order of their injection."""
         return list(self._faults.values())
 
     def _key(self, kind: str, row: int) -> Key:
-        """Both ends name the same link; :data:`OF_END` belong to one end."""
+        """Return the key of a fault: both ends name the same link; :data:`OF_END` belong to one
+        end."""
         if KINDS[kind].of_node or kind in OF_END:
             return kind, row
         return kind, min(row, int(self.fabric.port_peer[row]))

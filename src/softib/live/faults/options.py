@@ -165,22 +165,22 @@ def _called(option: str) -> str:
 def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of ``kind`` in ``request``, checked, with their defaults. Raises
     :class:`InputError`."""
-    known = KINDS[kind].options
+    allowed = KINDS[kind].options
     given = {k: v for k, v in request.items() if k not in ("op", "kind", "where") and v is not None}
-    out = {name: option.default for name, option in known.items() if option.default is not None}
+    out = {name: option.default for name, option in allowed.items() if option.default is not None}
     for name, value in given.items():
-        if name not in known:
-            takes = " and ".join(map(_called, known)) or "no options"
+        if name not in allowed:
+            takes = " and ".join(map(_called, allowed)) or "no options"
             raise InputError(f"fault {kind} does not take {_called(name)}; it takes {takes}")
         try:
-            out[name] = known[name].parse(value)
+            out[name] = allowed[name].parse(value)
         except ValueError:
             raise InputError(
-                f"fault {kind}: {_called(name)}: {value!r} is not a valid value; it is {known[name].doc}"
+                f"fault {kind}: {_called(name)}: {value!r} is not a valid value; it is {allowed[name].doc}"
             ) from None
     for name in KINDS[kind].needed:
         if name not in out:
-            raise InputError(f"fault {kind} needs {_called(name)}: {known[name].doc}")
+            raise InputError(f"fault {kind} needs {_called(name)}: {allowed[name].doc}")
     if kind == "flap" and out.get("down_s", 0.0) >= out["period_s"]:
         raise InputError(
             f"fault flap: {_called('down_s')}: {out['down_s']} is not less than the period of {out['period_s']} s"

@@ -64,7 +64,7 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Its socket refused, or its address no longer belongs to a program."""
+        """Return whether the socket refused, or its address no longer belongs to a program."""
         return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:

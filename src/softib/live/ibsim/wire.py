@@ -117,7 +117,7 @@ class ClientInfo:
 
     @classmethod
     def parse(cls, body: bytes) -> ClientInfo:
-        """From the 44 bytes; the node's name ends at its first NUL."""
+        """Parse the 44 bytes; the node's name ends at its first NUL."""
         number, qp, issm, node = _INFO.unpack_from(body)
         return cls(number, qp, issm, node.split(b"\0")[0])
 

@@ -187,10 +187,10 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Its own link came back: sweep. No trap reports it: those of the switch at the other end found no path
-        while the link was down, and are repeated at growing intervals; and a sweep meanwhile found no switch that
-        it could query again. The host's driver learns of it (event "port active", IBA
-        11.6.3.3)."""
+        """Sweep if the manager's link came back. No trap reports it: those of the switch at the
+        other end found no path while the link was down, and are repeated at growing intervals; and
+        a sweep meanwhile found no switch that it could query again. The host's driver learns of it
+        (event "port active", IBA 11.6.3.3)."""
         up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
         if up and not self._was_up:
             self.sweep()

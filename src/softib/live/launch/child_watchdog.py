@@ -1,7 +1,9 @@
-"""Programs under the stock preload library: ended when their fabric has died, as they would wait for it without
-end, and the folders that they leave.
+"""Programs of ``softib run``: ended when their fabric has ended, as some (OpenSM) would wait for it without end; and
+the folders that programs under the stock preload library leave.
 
-The library makes ``sys-<pid>`` in the current directory of each program and removes it at exit; a
+As a program (``python -m``, which ``softib-wait`` becomes), it ends the processes with the given numbers.
+
+The stock library makes ``sys-<pid>`` in the current directory of each program and removes it at exit; a
 program that is killed leaves it. ``softib run`` checks from time to time in which directories its programs are, and
 removes the folders of the dead at the end.
 """
@@ -12,17 +14,18 @@ import contextlib
 import ctypes
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from softib.live.instances import Instance
 from softib.live.proc import descendants, has_ended, working_directory
 
-__all__ = ["StaleDirs", "living", "wait_with"]
+__all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "living", "wait_with"]
 
 
 NAME = re.compile(r"sys-(\d+)")
@@ -33,6 +36,11 @@ CLOCK_SLACK_S = 2.0
 """File times lag the clock by a tick of the kernel or the unit of the file system."""
 
 
+def adopt_orphans() -> None:
+    """Make orphaned descendants children of this process instead of init's, so that they remain its descendants."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 class StaleDirs:
     """Remembers the working directories of the descendants of this process. :meth:`look` while they run,
     :meth:`sweep` at the end."""
@@ -41,8 +49,7 @@ class StaleDirs:
         self.began = time.time() - CLOCK_SLACK_S
         self.folders = {os.getcwd()}
         self.patience = 0.0
-        # Orphans become children of this process instead of init's, so that they remain its descendants.
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
 
     def look(self) -> None:
         """Remember the current directories of all descendants."""
@@ -85,6 +92,7 @@ class StaleDirs:
 
 
 LOOK_S = 1.0
+POLL_S = 0.05
 GRACE_S = 5.0
 """Time for a program to end by itself, and then after SIGTERM."""
 
@@ -93,13 +101,15 @@ def living(instance: Instance) -> Callable[[], bool]:
     """Return a function that is true as long as the daemon that has ``instance`` now runs (not
     another one of the name)."""
 
-    def mark() -> int | None:
-        with contextlib.suppress(OSError):
-            return instance.control.stat().st_ino
-        return None
+    first = control_inode(instance)
+    return lambda: instance.held() and control_inode(instance) == first
 
-    first = mark()
-    return lambda: instance.held() and mark() == first
+
+def control_inode(instance: Instance) -> int | None:
+    """Return the inode of the control socket, which is another one with each daemon; None without a socket."""
+    with contextlib.suppress(OSError):
+        return instance.control.stat().st_ino
+    return None
 
 
 def wait_with(
@@ -110,21 +120,84 @@ def wait_with(
 ) -> int:
     """Return the child's exit code. The child and its descendants are terminated if they outlive
     ``alive``, with one line. ``look`` is called every ``every_s`` seconds."""
+    look_at = time.monotonic() + every_s
     while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(every_s)
-        look()
+        if _ended_within(child, min(every_s, LOOK_S)):
+            return child.wait()
+        if time.monotonic() >= look_at:
+            look_at = time.monotonic() + every_s
+            look()
         if not alive():
             break
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return child.wait(GRACE_S)
+    end([child.pid], lambda: child.poll() is not None)
+    return child.wait()
+
+
+def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for the child, without waking up meanwhile if the kernel has pidfds (Linux 5.3)."""
+    try:
+        pidfd = os.pidfd_open(child.pid)
+    except OSError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(seconds)
+        return child.returncode is not None
+    try:
+        waiting = select.poll()
+        waiting.register(pidfd, select.POLLIN)
+        return bool(waiting.poll(seconds * 1000))
+    finally:
+        os.close(pidfd)
+
+
+def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
+    """End ``pids`` and their descendants after their fabric: with SIGTERM, unless they have ``ended`` within
+    :data:`GRACE_S`, and with SIGKILL after the same time again."""
+
+    def wait(seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not (done := ended()) and time.monotonic() < until:
+            time.sleep(POLL_S)
+        return done
+
+    if wait(GRACE_S):
+        return
     print("softib: the fabric is gone; its programs are ended", file=sys.stderr)
     until = time.monotonic() + GRACE_S
-    while child.poll() is None:
+    while not ended():
         how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
-        for pid in [*descendants(child.pid), child.pid]:
+        for pid in [*(below for top in pids for below in descendants(top)), *pids]:
             with contextlib.suppress(OSError):
                 os.kill(pid, how)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(LOOK_S)
-    return child.returncode
+        wait(LOOK_S)
+
+
+def main(pids: Sequence[int]) -> int:
+    """End ``pids``; return the exit code of the one that is a child of this process, else 0."""
+
+    def pass_on(number: int, _: object) -> None:
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as softib-wait: the terminal also sends it to the program
+    code, others = 0, set(pids)
+
+    def ended() -> bool:
+        nonlocal code
+        for pid in list(others):
+            try:
+                waited, status = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                waited, status = (pid, 0) if has_ended(pid) else (0, 0)
+            if waited:
+                code = os.waitstatus_to_exitcode(status)
+                others.discard(pid)
+        return not others
+
+    end(pids, ended)
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main([int(word) for word in sys.argv[1:]]))

@@ -1,5 +1,5 @@
-"""Checks what this machine can run, and how to fix what it cannot: one line each. It makes no changes
-and does not need root."""
+"""The checks of ``softib doctor``: each feature of this machine, and how to install a missing one.
+It makes no changes and does not need root."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def _libraries() -> Iterator[Check]:
 
 
 def _loads(path: Path) -> str:
-    """Why the library does not load, tried in a separate process (it defines calls of libc); empty if it does."""
+    """Return why the library does not load, tried in a separate process (it defines calls of libc);
+    empty if it does."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""

@@ -49,7 +49,7 @@ class Executable:
 
     @property
     def deaf(self) -> str:
-        """Why a preload library does not reach it; empty if one does."""
+        """Return why a preload library has no effect on the program; empty if it has."""
         if self.static:
             return "is statically linked"
         if self.go:
@@ -118,7 +118,7 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
 
 
 def _is_go(notes: bytes, end: str) -> bool:
-    """Return whether it has the linker's note of a Go build."""
+    """Return whether the file has the linker's note of a Go build."""
     at = 0
     while at + 12 <= len(notes):
         name, size, _ = struct.unpack_from(f"{end}III", notes, at)

@@ -1,5 +1,5 @@
-"""Which programs use which port: a program that needs its ports for itself (``softib run --exclusive``), and all
-the others.
+"""Locks of ports: a program may reserve its ports (``softib run --exclusive``), otherwise programs
+share them.
 
 Several programs normally share a port, as on a host. One that must be alone (a second subnet manager, a
 test that counts every packet) takes an exclusive lock on its ports with flock(2) or fails; all others take a shared

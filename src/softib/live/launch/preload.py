@@ -16,7 +16,7 @@ from pathlib import Path
 
 from softib.errors import InputError
 from softib.live import instances
-from softib.live.launch.child_watchdog import StaleDirs, wait_with
+from softib.live.launch.child_watchdog import StaleDirs, adopt_orphans, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
@@ -71,14 +71,14 @@ def built_libraries() -> list[Path]:
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """Settings for a program: under the ``stock`` library instead of softib's; in a mount ``namespace``
-    whose /sys/class is the view's; ``enter`` is called in the child before that, to put it into other
-    namespaces; ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive``
-    returns whether the fabric is up: programs under the stock library wait without end if it is not
-    (under ours they read an error). ``held``: if closing these descriptors is all that remains after
-    the program, this process may become ``softib-wait``, which needs a thirtieth of its memory.
-    ``network``: the descriptor of the network namespace's process, which ends with it. ``failed``: the end
-    of the line that ``softib-wait`` prints if the program fails."""
+    """Settings for a program: under the ``stock`` library instead of softib's; in a mount ``namespace`` whose
+    /sys/class is the view's; ``enter`` is called in the child before that, to put it into other namespaces;
+    ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` returns whether the
+    fabric is up: programs that outlive it are ended. ``fabric``: its directory and the inode of its control
+    socket, by which ``softib-wait`` sees the same (None: programs are not ended). ``held``: if closing these
+    descriptors is all that remains after the program, this process may become ``softib-wait``, which needs a
+    thirtieth of its memory. ``network``: the descriptor of the network namespace's process, which ends with it.
+    ``failed``: the end of the line that ``softib-wait`` prints if the program fails."""
 
     stock: bool = False
     namespace: bool = False
@@ -86,6 +86,7 @@ class LaunchOptions:
     every_s: float | None = None
     refresh: Callable[[], None] = lambda: None
     alive: Callable[[], bool] = lambda: True
+    fabric: tuple[Path, int] | None = None
     held: Sequence[int] | None = None
     network: int | None = None
     failed: str = ""
@@ -134,6 +135,8 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be passed on
     try:
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
+        if options.held is not None:
+            adopt_orphans()
         child = _start(program, command, around, options)
         if options.held is not None:
             _become_waiter(child.pid, command, options.held, options)
@@ -184,8 +187,9 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
 
 
 def _without_verbs(program: Path, options: LaunchOptions) -> dict[str, str]:
-    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints the reason if the program is
-    linked to libibverbs; otherwise ``libsoftib-umad.so`` prints it when something loads libibverbs."""
+    """Report that libibverbs finds no devices without ``libsoftib-verbs.so``; return variables for
+    the program. This prints the reason if the program is linked to libibverbs; otherwise
+    ``libsoftib-umad.so`` prints it when something loads libibverbs."""
     why = "" if options.stock or options.namespace else why_no_verbs()
     if not why:
         return {}
@@ -237,6 +241,9 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], opti
     with contextlib.suppress(OSError):
         variables = {} if options.network is None else {"SOFTIB_NETWORK": str(options.network)}
         variables |= {"SOFTIB_FAILED": options.failed} if options.failed else {}
+        if options.fabric is not None:
+            folder, control = options.fabric
+            variables |= {"SOFTIB_FABRIC": str(folder), "SOFTIB_CONTROL": str(control), "SOFTIB_ENDING": sys.executable}
         os.execve(WAIT, ["softib run", str(child), *command], variables)
 
 
@@ -245,5 +252,5 @@ def _wait(child: subprocess.Popen[bytes], options: LaunchOptions, stale: StaleDi
     if stale is not None:
         return wait_with(child, options.alive, stale.look, LOOK_S)
     if options.every_s is not None:
-        return wait_with(child, lambda: True, options.refresh, options.every_s)
-    return child.wait()
+        return wait_with(child, options.alive, options.refresh, options.every_s)
+    return wait_with(child, options.alive)

@@ -169,7 +169,7 @@ class HcaTraffic:
 
     @property
     def silent(self) -> bool:
-        """No application's data was moved by verbs."""
+        """Return whether verbs moved no application data."""
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
@@ -177,7 +177,7 @@ class HcaTraffic:
         reasons."""
         if environment.get(QUIET) == "1" or not self.silent:
             return None
-        return self.text(place, tuned, environment, causes)
+        return f"{self.text(place, tuned, environment, causes)} ({QUIET}=1: no such line)"
 
     def text(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str:
         """Return a line that no data was moved, with the reason."""
@@ -195,10 +195,7 @@ class HcaTraffic:
             why = f"it sent {'no more' if moved else 'nothing'}, or used shared memory or TCP"
         beyond = f"  beyond {moved:,} bytes, as connections need" if moved else ""
         ip = f"; {self.ip:,} bytes went by IP over InfiniBand" if self.ip else ""
-        return (
-            f"{who} moved no data over the HCAs{beyond}: {why}{ip}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no "
-            f"such line)"
-        )
+        return f"{who} moved no data over the HCAs{beyond}: {why}{ip}; docs/verbs.md has recipes"
 
 
 def _who(job: JobRank | None, place: str) -> str:

@@ -71,7 +71,7 @@ class Api:
 
 
 class Conflict(PeerError):
-    """Another client changed the object since it was read."""
+    """Raised if another client changed the object since it was read."""
 
 
 def mark_node(api: Api, node: str, failed: bool, reason: str) -> bool:

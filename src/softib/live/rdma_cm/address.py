@@ -111,7 +111,7 @@ def group_id(address: Address, pkey: int) -> bytes:
 
 
 class Addresses:
-    """Which address belongs to which port."""
+    """IP addresses of ports."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric

@@ -56,7 +56,7 @@ class Groups:
         self.sa.join(e.port, e.sgid, mgid, qkey, pkey | 0x8000, state, TIMEOUT_MS, done)
 
     def holds(self, e: Endpoint) -> bool:
-        """Is it a membership?"""
+        """Return whether ``e`` is a membership."""
         return e in self._parents
 
     def _joined(self, e: Endpoint, member: dict[str, Any], state: int) -> None:

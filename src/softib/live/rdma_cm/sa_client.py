@@ -76,7 +76,7 @@ class SaClient:
         self._query(port, SaMethod.SET, MCMemberRecord, fields, timeout_ms, done)
 
     def leave(self, port: int, gid: bytes, mgid: bytes, state: int, timeout_ms: int) -> None:
-        """No longer a member."""
+        """Leave a multicast group."""
         fields = {"mgid": mgid, "port_gid": gid, "join_state": state}
         self._query(port, SaMethod.DELETE, MCMemberRecord, fields, timeout_ms, lambda record, error: None)
 
@@ -124,7 +124,7 @@ class SaClient:
         return self._timers[0][0] if self._timers else None
 
     def tick(self, now_ps: int) -> None:
-        """Send queries again, or abandon them."""
+        """Repeat unanswered queries, or abandon them."""
         self.now_ps = now_ps
         while (due := self.deadline_ps()) is not None and due <= now_ps:
             tid = heapq.heappop(self._timers)[1]

@@ -103,7 +103,8 @@ class CmProcess:
 
     @property
     def room(self) -> int:
-        """Events that may wait for it. A program that reads none for a while has a few for each id."""
+        """Number of events that may wait for the program. A program that reads none for a while has
+        a few for each id."""
         return EVENTS + EVENTS_OF_ID * len(self.endpoints)
 
     def child_number(self) -> int:

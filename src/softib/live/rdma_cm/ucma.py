@@ -35,7 +35,7 @@ class Owner(Protocol):
     endpoints: dict[int, Endpoint]
 
     def child_number(self) -> int:
-        """For the id of a request that arrived."""
+        """Return a number for the id of a request that arrived."""
 
 
 class Ucma:
@@ -80,7 +80,7 @@ class Ucma:
         }
 
     def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
-        """Do ``op``; returns an errno (0 = done) and the id that it concerned."""
+        """Execute ``op``; return an errno (0 = done) and the id that it concerned."""
         e = owner.endpoints.get(q.number)
         if op in ("DESTROY", "LEAVE"):
             if e is not None:

@@ -57,8 +57,8 @@ class NodeProfile:
         return self.path == "pix" and self.gpus_of(group) > 0
 
     def numa_node(self, group: int) -> int:
-        """Return the NUMA node of a root bus; -1 without a modelled machine. Further adapters are
-        at the last one."""
+        """Return the NUMA node of a root bus; -1 without a modelled machine. Additional adapters
+        share the last PCIe switch."""
         groups = len(self.groups)
         return min(group * SOCKETS // groups, SOCKETS - 1) if groups else -1
 

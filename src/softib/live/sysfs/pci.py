@@ -118,7 +118,7 @@ class Function:
         return (header.ljust(0x40, b"\0") + capability).ljust(256, b"\0")
 
     def files(self) -> dict[str, str | bytes]:
-        """Map the names of its files to their contents."""
+        """Return the contents of the device's files by name."""
         speed, lanes = f"{GIGATRANSFERS[self.slot[0]]} GT/s PCIe", str(self.slot[1])
         local = processors(self.numa)
         files: dict[str, str | bytes] = {

@@ -51,7 +51,7 @@ class Device:
 
 
 def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodeProfile | None) -> list[Device]:
-    """Named as in their descriptions if these differ, else ``mlx5_0``, ``mlx5_1`` …"""
+    """Names: from their descriptions if these differ, else ``mlx5_0``, ``mlx5_1`` …"""
     names = [device_name(f, node) for node in nodes]
     if "" in names or len(set(names)) < len(names):
         names = [f"mlx5_{i}" for i in range(len(nodes))]

@@ -43,7 +43,7 @@ class Agent:
     kernel_rmpp: bool
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether it accepts this unsolicited MAD."""
+        """Return whether the agent accepts this unsolicited MAD."""
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT]) & ~RESPONSE_BIT
         if klass != self.mgmt_class or int(mad[VERSION_AT]) != self.version or not self.methods >> method & 1:
             return False

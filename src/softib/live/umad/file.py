@@ -203,7 +203,7 @@ class UmadFile:
         self.queue.send(message.tobytes())
 
     def close(self) -> None:
-        """Close the socket and drop what waits."""
+        """Close the socket and drop waiting messages."""
         self.sock.close()
         self.queue.clear()
         for tid in list(self.pending):
@@ -211,8 +211,8 @@ class UmadFile:
 
 
 def _answers(mad: np.ndarray) -> bool:
-    """Return whether it is the answer to a message of a program. A TrapRepress answers its trap, as in
-    the kernel."""
+    """Return whether the MAD is the answer to a message of a program. A TrapRepress answers its
+    trap, as in the kernel."""
     return bool(mad[METHOD_AT] & RESPONSE_BIT) or int(mad[METHOD_AT]) == Method.TRAP_REPRESS
 
 

@@ -1,4 +1,4 @@
-"""Which umad devices there are, found as by libibumad: in sysfs."""
+"""Find umad devices, as libibumad does: in sysfs."""
 
 from __future__ import annotations
 

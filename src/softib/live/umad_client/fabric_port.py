@@ -31,9 +31,9 @@ PATIENCE_MS = 20
 
 
 class FabricPort(UmadPort):
-    """Like :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric
-    ``instance``. Nothing needs to be preloaded, so a process may have several. Raises
-    :class:`InputError` for a node, :class:`PeerError` if the daemon does not serve it."""
+    """A :class:`UmadPort` on ``node`` (default: the first host) of the running fabric ``instance``.
+    Nothing needs to be preloaded, so a process may have several. Raises :class:`InputError` for a
+    node, :class:`PeerError` if the daemon does not serve it."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class FabricPort(UmadPort):
         self._later: deque[MadBatch] = deque()
 
     def announce(self, repeated: bool = False) -> None:
-        """No effect: this is not a manager's port."""
+        """Do nothing, since this is not a manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
         """Without RMPP no message is longer than a MAD: the daemon has ended, or a signal arrived."""

@@ -41,14 +41,14 @@ class KeyedWire:
     mkey: int
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """As that of ``wire``."""
+        """Exchange MADs over ``wire``."""
         if outbox is not None and len(outbox):
             smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
             Smp.mkey.set(outbox.mad, self.mkey, np.flatnonzero(smps))
         return self.wire.exchange(outbox)
 
     def wait(self, timeout_s: float) -> bool:
-        """As that of ``wire``."""
+        """Wait on ``wire``."""
         return self.wire.wait(timeout_s)
 
 

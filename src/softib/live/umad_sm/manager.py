@@ -235,7 +235,8 @@ class UmadManager:
             self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
-        """Its own link came back, or the manager has had none: sweep (no trap reports it, see ``InternalManager``)."""
+        """Sweep if the manager's link came back, or it has had none (no trap reports it, see
+        ``InternalManager``)."""
         now = time.monotonic()
         if self.device is None or now < self._look_at:
             return
@@ -317,6 +318,6 @@ def _on_wire(config: SmConfig) -> SmConfig:
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """How long the driver waits for an answer: a little less than the manager, whose retry has the same
-    TransactionID."""
+    """Return how long the driver waits for an answer: a little less than the manager, whose retry
+    has the same TransactionID."""
     return max(1, config.timeout_ps * 9 // 10**10)

@@ -150,7 +150,7 @@ def _refuse(device: UmadDevice, master: Master | None) -> None:
 
 
 class Until:
-    """Has a manager finished? Also reports why it cannot continue.
+    """Condition that ends a session of a manager. Also reports why it cannot continue.
 
     A live master that a manager finds before it has been master itself keeps the subnet, unless the plan says
     otherwise. A manager that was master and handed over is a standby of the new master (IBA 14.4.1).

@@ -39,7 +39,7 @@ class PortEvents:
         self._epoch = -1
 
     def watch(self, node: int) -> None:
-        """From now on changes of ``node`` are reported."""
+        """Report changes of ``node`` to the program."""
         self._watched[node] += 1
         if self._watched[node] == 1:
             self._seen[node] = self._looks(node)

@@ -254,7 +254,8 @@ class VerbsServer(SeqpacketServer):
     # -- leaving --
 
     def _leave(self, process: Process) -> None:
-        """It has closed its connection or died; its traffic is added up, its memory is freed by ``on_leave``."""
+        """Remove a program that has closed its connection or died; its traffic is added up, its
+        memory is freed by ``on_leave``."""
         if self.processes.pop(process.number, None) is None:
             return
         for node, queue in list(process.events):

@@ -64,8 +64,9 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has closed its connection; its memory is free when its process has ended: ``pidfd`` shows
-    that, or, if the system has none (-1), the ``pid`` that began at ``started``."""
+    """A program that has closed its connection. Its memory is freed when its process ends:
+    ``pidfd`` reports that, or, on systems without pidfds (-1), the ``pid`` that began at
+    ``started``."""
 
     number: int
     pid: int
@@ -73,7 +74,7 @@ class EndedProgram:
     pidfd: int = -1
 
     def runs(self) -> bool:
-        """It has closed its connection, but still runs."""
+        """Return whether the program, which has closed its connection, still runs."""
         if self.pidfd < 0:
             return is_running(self.pid, self.started)
         end = select.poll()
@@ -293,7 +294,7 @@ class UnreadCompletions:
         return still
 
     def _queues(self, qpn: int) -> list[tuple[int, np.void]]:
-        """Completion queues of sends and of receives, once if they are the same."""
+        """Return the completion queues of sends and of receives, once if they are the same."""
         if qpn >= min(int(self.memory.head["number_high"][0]), len(self.memory.numbers)):
             return []  # never given out, and reading the sparse table would take memory
         qp = self._object(int(self.memory.numbers[qpn]) & PLACE, "softib_qp")

@@ -1,4 +1,4 @@
-"""Label sets of ports, written once: they change only when the fabric does."""
+"""Label sets of ports, computed once for each version of the fabric."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def upper_bound(errors: np.ndarray) -> np.ndarray:
 
 
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
-    """By kind (:data:`KINDS`) the ratio from counters, else the one stated in a file (float64[n of the reading];
-    NaN unknown)."""
+    """Return by kind (:data:`KINDS`) the ratio from counters, else the one stated in a file
+    (float64[n of the reading]; NaN unknown)."""
     ratio_of: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
         errors, bits, _ = ratios.of(kind)
@@ -89,12 +89,12 @@ class ErrorRatios:
             if newer.span_s >= self.window_s[kind] / 2:
                 older, newer = newer, _Sums(len(one.guid))
                 self._halves[kind] = older, newer
-            errors, known = errors_of(one, kind)
+            errors, readable = errors_of(one, kind)
             if kind == "raw" and LEAST + SYMBOLS in one.level:  # a counter that became full: only that interval counts
                 full = ~np.isnan(one.level[LEAST + SYMBOLS])
                 for half in (older, newer):
                     half.clear(full)
-            newer.add(one, errors, known)
+            newer.add(one, errors, readable)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
         """Return the same for other ports: ``rows`` int64[n] are their rows here, -1 for one that
@@ -146,14 +146,14 @@ def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)
-    known = np.asarray(one.known.get(name, nothing), bool)
+    readable = np.asarray(one.known.get(name, nothing), bool)
     if kind != "raw":
-        return errors, known
+        return errors, readable
     least = one.level.get(LEAST + SYMBOLS)
     if least is not None:
-        errors, known = np.where(known | np.isnan(least), errors, least), known | ~np.isnan(least)
+        errors, readable = np.where(readable | np.isnan(least), errors, least), readable | ~np.isnan(least)
     if all(h in one.increase for h in HISTOGRAM):
         binned = np.logical_and.reduce([one.known[h] for h in HISTOGRAM])
         corrected = sum(k * one.increase[h].astype(np.float64) for k, h in enumerate(HISTOGRAM))
-        errors, known = np.where(binned, corrected, errors), known | binned
-    return errors, known
+        errors, readable = np.where(binned, corrected, errors), readable | binned
+    return errors, readable

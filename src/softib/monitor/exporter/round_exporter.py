@@ -42,7 +42,7 @@ class RoundExporter(ABC):
         round begins when this returns."""
 
     def close(self) -> None:  # noqa: B027 (most exporters have nothing to close)
-        """No round follows."""
+        """Close the exporter after the last round."""
 
 
 @dataclass

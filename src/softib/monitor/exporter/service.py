@@ -131,7 +131,7 @@ class ExporterService:
 
     @property
     def started(self) -> bool:
-        """Are its threads running?"""
+        """Return whether the threads run."""
         return bool(self._threads)
 
     # -- rounds --
@@ -253,7 +253,7 @@ def _fell(interval: Interval | None) -> np.ndarray | None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """The same ports, names, LIDs and cables?"""
+    """Return whether ports, names, LIDs and cables are the same."""
     return a is b or (
         len(a) == len(b)
         and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())

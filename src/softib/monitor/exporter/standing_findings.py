@@ -35,8 +35,8 @@ Row = tuple[str, tuple[str, ...], list[str]]
 
 
 class StandingFindings:
-    """Of one exporter. ``memory``: file of its observations (None: none); ``tables`` reads the
-    forwarding tables, which the rules need only if ports wait."""
+    """Current findings of an exporter. ``memory``: file of its observations (None: none);
+    ``tables`` reads the forwarding tables, which the rules need only if ports wait."""
 
     def __init__(
         self,
@@ -83,7 +83,8 @@ class StandingFindings:
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Return whether it has no location, all its locations are down, or it was repaired since."""
+        """Return whether the finding has no location, all its locations are down, or it was
+        repaired since."""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))

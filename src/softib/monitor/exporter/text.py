@@ -187,17 +187,17 @@ class PortText:
             return
         assert self._uplink is not None
         raw, data = lanes * signalling * _BYTES_PER_GBIT, r.level["rate_gbps"] * _BYTES_PER_GBIT
-        known = r.answered & ~np.isnan(raw)
+        readable = r.answered & ~np.isnan(raw)
         ones = np.ones(len(r), np.uint64)
-        up = self._switch[known[self._switch]]
+        up = self._switch[readable[self._switch]]
         self._gauge(_HELP["infiniband_switch_port_rate_bytes_per_second"], self._port, up, data)
         self._gauge(_HELP["infiniband_switch_port_raw_rate_bytes_per_second"], self._port, up, raw)
         for kind, which in (("switch", self._switch), ("hca", self._hca)):
             linked = which[r.answered[which] & (self.ports.peer[which] >= 0)]
             self._counter(_HELP[f"infiniband_{kind}_uplink_info"], self._uplink, linked, ones)
-        self._of_devices(known, r.answered, raw, data)
+        self._of_devices(readable, r.answered, raw, data)
 
-    def _of_devices(self, known: np.ndarray, answered: np.ndarray, raw: np.ndarray, data: np.ndarray) -> None:
+    def _of_devices(self, readable: np.ndarray, answered: np.ndarray, raw: np.ndarray, data: np.ndarray) -> None:
         first = self._devices[answered[self._devices]]
         names, guids, lids = self.ports.node, self._guid, self.ports.lid
 
@@ -211,7 +211,7 @@ class PortText:
                     for p in of
                 )
             )
-        of = first[~self.ports.switch[first] & known[first]].tolist()
+        of = first[~self.ports.switch[first] & readable[first]].tolist()
         for name, values in (
             ("infiniband_hca_rate_bytes_per_second", data),
             ("infiniband_hca_raw_rate_bytes_per_second", raw),

@@ -1,4 +1,5 @@
-"""How a port is disabled and enabled: with Set(PortInfo) from this host, or by UFM's list of unhealthy ports."""
+"""Ways to disable and enable a port: Set(PortInfo) from this host, or UFM's list of unhealthy
+ports."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ class UfmList:
 
     @classmethod
     def from_file(cls, wire: MadWire, url: str, path: str) -> UfmList:
-        """With the credentials in the first line of a file. Raises :class:`InputError` if it has none."""
+        """Create the client with the credentials in the first line of a file. Raises
+        :class:`InputError` if it has none."""
         text = (read_text(path, "file of UFM's credentials").splitlines() or [""])[0].strip()
         if not text or not text.isprintable():
             raise InputError(f"{path}: no credentials in its first line; use a token or NAME:PASSWORD")

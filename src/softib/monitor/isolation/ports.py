@@ -32,7 +32,7 @@ COMES_UP_S = 5
 
 
 def _quiet(what: str, nodes: int, mads: int) -> None:
-    """No progress is shown."""
+    """Ignore progress."""
 
 
 def _reader(wire: MadWire) -> SubnetReader:

@@ -43,7 +43,7 @@ class Isolated(Result):
 
     @property
     def stands(self) -> bool:
-        """Is the cable isolated?"""
+        """Return whether the cable is isolated."""
         return self.ended is None
 
 
@@ -64,7 +64,7 @@ class Records:
         return sum(set(r.ends) == set(ends) and r.begun > now_s - MONTH_S for r in self.every)
 
     def released_s(self, ends: tuple[End, ...]) -> float:
-        """When a cable was last released, in seconds since 1970; 0: never."""
+        """Return when a cable was last released, in seconds since 1970; 0: never."""
         return max((r.ended for r in self.every if r.ended is not None and set(r.ends) == set(ends)), default=0.0)
 
     def add(self, one: Isolated) -> None:

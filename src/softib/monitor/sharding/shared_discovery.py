@@ -38,20 +38,20 @@ def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s
             return stored
         began_s = time.time()
         subnet = read_nodes(wire, config)
-        found = Discovered(subnet.db, sorted(subnet.others), list(subnet.report.problems), began_s)
+        discovery = Discovered(subnet.db, sorted(subnet.others), list(subnet.report.problems), began_s)
         if file is not None and subnet.db.sm_port >= 0:
-            _store(file, found)
-        return found
+            _store(file, discovery)
+        return discovery
 
 
-def _store(file: Path, found: Discovered) -> None:
-    """If it cannot be written, each shard discovers by itself."""
+def _store(file: Path, discovery: Discovered) -> None:
+    """Write the discovery; if that fails, each shard discovers by itself."""
     columns = {
-        **found.db.columns(),
-        "began_s": np.array(found.began_s),
-        "sm_port": np.array(found.db.sm_port),
-        "managers": np.array(found.managers, np.int64),
-        "problems": np.array(found.problems, str),
+        **discovery.db.columns(),
+        "began_s": np.array(discovery.began_s),
+        "sm_port": np.array(discovery.db.sm_port),
+        "managers": np.array(discovery.managers, np.int64),
+        "problems": np.array(discovery.problems, str),
     }
     part = file.with_name(file.name + ".part")
     try:

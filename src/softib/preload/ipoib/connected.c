@@ -367,7 +367,7 @@ void connection_event(struct connection *c, unsigned event, const uint8_t *data,
             fails(c);
         break;
     case CM_ESTABLISHED:
-    case CM_DEVICE_REMOVAL: /* interface_events reports the end of the fabric */
+    case CM_DEVICE_REMOVAL: /* interface_events reports when the fabric is down */
     case CM_TIMEWAIT_EXIT:
         break;
     default:

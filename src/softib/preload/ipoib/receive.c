@@ -11,7 +11,7 @@
 
 static const uint8_t unknown[6] = { 0x02 };
 
-/* `packet` of IP or ARP, with HEAD bytes of room in front. `destination` NULL: what its address says. */
+/* `packet` of IP or ARP, with HEAD bytes of room in front. `destination` NULL: taken from the address. */
 void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *source, unsigned type, const uint8_t *packet, size_t length)
 {
     uint8_t *frame = (uint8_t *)packet - HEAD, *ethernet = frame + VNET;
@@ -91,7 +91,7 @@ static void packet_in(struct interface *i, struct coalescing *c, const struct ne
             taken = coalesce_add(c, packet, length);
         }
         if (taken < 0) {
-            coalesce_flush(i, c, source); /* what was sent before it comes before it */
+            coalesce_flush(i, c, source); /* packets sent earlier are delivered earlier */
             to_tap(i, NULL, source, type, packet, length);
         }
     }

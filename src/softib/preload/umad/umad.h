@@ -14,7 +14,7 @@
  * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single requests; the connection is closed after the answer.
  *
- * A program that closes the connection, or dies, has closed the file. Integers are the machine's own, except those
+ * The file is closed when the program closes the connection or dies. Integers are the machine's own, except those
  * that are big endian in the kernel's ABI (qpn, qkey, lid, gid, flow_label).
  */
 #ifndef SOFTIB_UMAD_H

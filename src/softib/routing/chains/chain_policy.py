@@ -277,7 +277,7 @@ def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
 
 
 def parse_groups(text: str, name: str) -> tuple[PortGroup, ...]:
-    """Only the port groups of a ``pgrp_policy_file``. Raises as :func:`parse_chain`."""
+    """Parse only the port groups of a ``pgrp_policy_file``. Raises as :func:`parse_chain`."""
     return _groups(_File(name, "port-group"), {"pgrp_policy_file": (text, name)})
 
 

@@ -83,7 +83,7 @@ class _Names:
         self._text: list[str] | None = None
 
     def by_node(self) -> list[str]:
-        """By the caller's node; empty if the graph has none."""
+        """Return the rows of the graph by the caller's node; empty if the graph has none."""
         if self._text is None:
             desc = self.graph.node_desc
             rows: Any = [] if desc is None else np.ascontiguousarray(desc, np.uint8)

@@ -76,7 +76,7 @@ MIN_LEVELS, MAX_LEVELS = 2, 8
 
 
 class NotATree(Exception):
-    """Why a graph cannot be routed as a fat tree, in one line."""
+    """Raised if a graph cannot be routed as a fat tree, with the reason in one line."""
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
     lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
     parts = (tree.levels, "level"), (len(tree.roots), "top switch"), (len(tree.compute), "compute node")
-    notes.append(f"fat tree of {', '.join(counted(n, what) for n, what in parts)}")
+    notes.append(f"fat tree of {', '.join(counted(n, noun) for n, noun in parts)}")
     return Routing("ftree", lft, ranks=tree.rank, roots=guids, notes=notes)
 
 

@@ -80,7 +80,7 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids,
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
-    found = np.empty(256, np.int32)
+    candidates = np.empty(256, np.int32)
     back = np.empty(n, np.int32)
     load = np.zeros(peer.shape[0], np.int64)
     goes_on = _any_link(first, up, True)
@@ -89,10 +89,10 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids,
         for k in range(1, tail):
             s = queue[k]
             if back[s] < 0:
-                count = _links_nearer(first, peer, up, False, s, dist, found)
+                count = _links_nearer(first, peer, up, False, s, dist, candidates)
                 for i in range(leaf_first[g], leaf_first[g + 1]):
                     if lft[s, lids[i]] == 255:
-                        port = out_port[_take(found, count, load)]
+                        port = out_port[_take(candidates, count, load)]
                         lft[s, lids[i]] = port
                         taken[s, port] += 1
                 continue
@@ -171,7 +171,7 @@ def fill_up(first, peer, out_port, reverse, up, through, dest_first, lids, taken
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
     back = np.empty(n, np.int32)
-    found = np.empty(256, np.int32)
+    candidates = np.empty(256, np.int32)
     load = np.zeros(peer.shape[0], np.int64)
     away = np.zeros((n, most), np.uint16)  # switches on the way to each of ``through``, 0 = not below it
     only = np.empty((n, most), np.int32)  # the first of these, -1 = several
@@ -188,10 +188,10 @@ def fill_up(first, peer, out_port, reverse, up, through, dest_first, lids, taken
             if away[s, g] < 2:
                 continue
             if only[s, g] < 0:
-                count = _links_up(first, peer, up, s, away, g, found)
+                count = _links_up(first, peer, up, s, away, g, candidates)
                 for i in range(dest_first[g], dest_first[g + 1]):
                     if lft[s, lids[i]] == 255:
-                        port = out_port[_take(found, count, load)]
+                        port = out_port[_take(candidates, count, load)]
                         lft[s, lids[i]] = port
                         taken[s, port] += 1
                 continue
@@ -215,11 +215,11 @@ def _links_up(first, peer, up, s, away, g, links):
 
 
 @kernel
-def _take(found, count, load):
+def _take(candidates, count, load):
     """The least-loaded of ``count`` links, the first of equals; it carries one more from now on."""
-    best = found[0]
+    best = candidates[0]
     for k in range(1, count):
-        if load[found[k]] < load[best]:
-            best = found[k]
+        if load[candidates[k]] < load[best]:
+            best = candidates[k]
     load[best] += 1
     return best

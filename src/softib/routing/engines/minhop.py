@@ -18,7 +18,7 @@ __all__ = ["DoesNotFit", "by_minhop", "route"]
 
 
 class DoesNotFit(Exception):
-    """Why an engine cannot route a graph, in one line."""
+    """Raised if an engine cannot route a graph, with the reason in one line."""
 
 
 def by_minhop(graph: SwitchGraph, options: RouteOptions, engine: str, why: object) -> Routing:

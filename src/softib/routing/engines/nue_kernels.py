@@ -45,8 +45,8 @@ def along_tree(c, tree, weight, target, taken, order, dist):
 
 @kernel
 def search(c, vl_state, target, weight, settled, t):
-    """From every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none);
-    ``order``: as they were settled.
+    """Find from every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none);
+    ``order``: the switches in the order in which they were settled.
 
     Level by level of hops: a switch takes, of its links to switches settled on earlier levels, the one of least
     weight so far whose dependency on the next link closes no cycle. That dependency then stays, and one that would
@@ -158,7 +158,7 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
 
 @kernel
 def _sources(order, settled, cas):
-    found = 0
+    sources = 0
     for k in range(settled):
-        found += cas[order[k]] > 0
-    return found
+        sources += cas[order[k]] > 0
+    return sources

@@ -82,13 +82,13 @@ def _opposite(grid, s, p, q, r, o):
                     u, v = at[q[0], q[1], q[2]], at[r[0], r[1], r[2]]
                     if u < 0 or v < 0 or not step(q, b, sign_b, radix, wraps, o) or at[o[0], o[1], o[2]] >= 0:
                         continue
-                    found = -1
+                    opposite = -1
                     for e in range(first[u], first[u + 1]):
                         w = peer[e]
-                        if w != s and w != found and position[w, 0] < 0 and _joined(first, peer, w, v):
-                            found = w if found == -1 else -2
-                    if found >= 0:
-                        _put(at, position, found, o)
+                        if w != s and w != opposite and position[w, 0] < 0 and _joined(first, peer, w, v):
+                            opposite = w if opposite == -1 else -2
+                    if opposite >= 0:
+                        _put(at, position, opposite, o)
                         changed = True
     return changed
 
@@ -105,13 +105,13 @@ def _straight(grid, s, p, q, r, o):
             u = at[q[0], q[1], q[2]]
             if u < 0 or at[o[0], o[1], o[2]] >= 0:
                 continue
-            found = -1
+            straight = -1
             for e in range(first[u], first[u + 1]):
                 w = peer[e]
-                if w != found and position[w, 0] < 0 and _runs_along(grid, w, u, q, a, r):
-                    found = w if found == -1 else -2
-            if found >= 0:
-                _put(at, position, found, o)
+                if w != straight and position[w, 0] < 0 and _runs_along(grid, w, u, q, a, r):
+                    straight = w if straight == -1 else -2
+            if straight >= 0:
+                _put(at, position, straight, o)
                 return True
     return False
 
@@ -129,19 +129,19 @@ def _runs_along(grid, w, u, q, axis, r):
         if b == axis or radix[b] == 1:
             continue
         axes += 1
-        known, shared = False, False
+        decided, shared = False, False
         for sign in (-1, 1):
             if not step(q, b, sign, radix, wraps, r):
                 continue
             v = at[r[0], r[1], r[2]]
             if v < 0:
                 continue
-            known = True
+            decided = True
             for e in range(first[w], first[w + 1]):
                 x = peer[e]
                 if x != u and position[x, 0] < 0 and _joined(first, peer, x, v):
                     shared = True
-        if known and not shared:
+        if decided and not shared:
             return False
         agree += shared
     return agree > 0 or axes == 0
@@ -208,14 +208,14 @@ def ring_links(grid, link):
     for s in range(n):
         for e in range(first[s + 1] - 1, first[s] - 1, -1):
             w = peer[e]
-            known = False
+            decided = False
             if position[s, 0] >= 0 and position[w, 0] >= 0:
                 for axis in range(3):
                     for up in range(2):
                         if step(position[s], axis, 2 * up - 1, radix, wraps, o) and at[o[0], o[1], o[2]] == w:
                             link[s, axis, up] = e
-                            known = True
-            strange += not known
+                            decided = True
+            strange += not decided
     return strange
 
 

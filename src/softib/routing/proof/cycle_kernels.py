@@ -56,8 +56,8 @@ def shorten(start, targets, alive, cycle, length, budget):
         depth[root] = 0
         queue[0] = root
         head, tail = 0, 1
-        found = False
-        while head < tail and not found:
+        shorter = False
+        while head < tail and not shorter:
             c = queue[head]
             head += 1
             if depth[c] + 1 >= length:
@@ -72,7 +72,7 @@ def shorten(start, targets, alive, cycle, length, budget):
                         cycle[k] = at
                         if at != root:
                             at = parent[at]
-                    found = True
+                    shorter = True
                     break
                 if alive[t] and depth[t] < 0:
                     depth[t] = depth[c] + 1

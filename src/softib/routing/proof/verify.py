@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass
 class Proof:
-    """What :func:`verify` found.
+    """Result of :func:`verify`.
 
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only of the
     CA→CA ones. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
@@ -107,7 +107,8 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """No channels wait for each other in a cycle, apart from :attr:`answer_loop` and :attr:`switch_loop`."""
+        """Return whether no channels wait for each other in a cycle, apart from :attr:`answer_loop`
+        and :attr:`switch_loop`."""
         return self.credit_loop is None
 
     @property
@@ -195,8 +196,8 @@ def verify(
 
 
 def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
-    """Do paths have several SLs? Engines that break cycles by SLs only have to consider packets between CAs; if all
-    SLs are equal, packets to switches count like any other."""
+    """Return whether paths have several SLs. Engines that break cycles by SLs only have to consider
+    packets between CAs; if all SLs are equal, packets to switches count like any other."""
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 

@@ -103,7 +103,7 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
             for s in range(n):
                 if state[s] == 0:
                     resolve(s, ports, at, peer, end, state, dist, stack)
-                what = state[s]
+                outcome = state[s]
                 pairs = cas[s]
                 if not to_switch and s == end_switch[end]:
                     pairs -= 1
@@ -112,14 +112,14 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
                     if side:
                         pairs = np.int64(not to_switch or s != end_switch[end])
                     kind = (2 if to_switch else 3) if side else (1 if to_switch else 0)
-                    counts[kind, what] += pairs
-                    if what == ARRIVES:
+                    counts[kind, outcome] += pairs
+                    if outcome == ARRIVES:
                         hist[kind, dist[s]] += pairs
                         continue
                     cut_off[s] += kind == 3
                     if pairs and room[kind]:
                         room[kind] -= 1
-                        used = _note(failures, used, kind, s, end, dest_lid[k], what)
+                        used = _note(failures, used, kind, s, end, dest_lid[k], outcome)
     return used
 
 
@@ -151,12 +151,12 @@ def arrivals(links, routes, arrived):
 
 
 @kernel
-def _note(failures, used, kind, switch, end, lid, what):
+def _note(failures, used, kind, switch, end, lid, outcome):
     failures[used, 0] = kind
     failures[used, 1] = switch
     failures[used, 2] = end
     failures[used, 3] = lid
-    failures[used, 4] = what
+    failures[used, 4] = outcome
     return used + 1
 
 

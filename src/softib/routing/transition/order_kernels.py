@@ -106,20 +106,20 @@ def _lowest(bits):
 
 @kernel
 def _ahead(c, vl_state, a, b, upper):
-    """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of
-    them."""
+    """Collect the channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is
+    one of them."""
     fwd, seen, place, wanted = vl_state.fwd, vl_state.seen, vl_state.place, c.owner[a]
     k = a - c.first[wanted]
     fwd[0] = b
     start = c.owner[b]
     seen[start, (b - c.first[start]) >> 6] |= np.uint64(1) << np.uint64((b - c.first[start]) & 63)
     head, tail = 0, 1
-    found = False
-    while head < tail and not found:
+    reached = False
+    while head < tail and not reached:
         x = fwd[head]
         head += 1
         v = c.peer[x]
-        found = v == wanted and (vl_state.ahead[x, k >> 6] >> np.uint64(k & 63)) & np.uint64(1) != 0
+        reached = v == wanted and (vl_state.ahead[x, k >> 6] >> np.uint64(k & 63)) & np.uint64(1) != 0
         for w in range(seen.shape[1]):
             bits = vl_state.ahead[x, w] & ~seen[v, w]
             seen[v, w] |= bits
@@ -132,7 +132,7 @@ def _ahead(c, vl_state, a, b, upper):
     seen[start] = 0
     for i in range(head):
         seen[c.peer[fwd[i]]] = 0
-    return -1 if found else tail
+    return -1 if reached else tail
 
 
 @_ahead.in_python
@@ -147,9 +147,9 @@ def _ahead_by_integers(c, vl_state, a, b, upper):
         x = fwd[head]
         head += 1
         v = peer[x]
-        links, known = _row(vl_state.ahead, x), seen.get(v, 0)
-        seen[v] = links | known
-        for y in _numbers(links & ~known, int(first[v])):
+        links, visited = _row(vl_state.ahead, x), seen.get(v, 0)
+        seen[v] = links | visited
+        for y in _numbers(links & ~visited, int(first[v])):
             if place[y] < upper:
                 fwd[tail] = y
                 tail += 1
@@ -213,9 +213,9 @@ def _behind_by_integers(c, vl_state, a, lower):
         x = bwd[head]
         head += 1
         u = owner[x]
-        links, known = _row(vl_state.behind, x), seen.get(u, 0)
-        seen[u] = links | known
-        for at in _numbers(links & ~known, int(first[u])):
+        links, visited = _row(vl_state.behind, x), seen.get(u, 0)
+        seen[u] = links | visited
+        for at in _numbers(links & ~visited, int(first[u])):
             y = reverse[at]
             if place[y] > lower:
                 bwd[tail] = y

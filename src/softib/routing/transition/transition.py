@@ -19,8 +19,9 @@ Supercomputing 2021); UPR works channel by channel, this module destination by d
 tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second set of
 VLs.)
 
-Some destinations may fit into no stage. They change together at the end, or their packets are discarded in between, as
-in a static reconfiguration: then only the new tables' dependencies remain.
+Some destinations may fit into no stage. They change together at the end, or their packets are
+discarded during the change, as in a static reconfiguration, so that only the dependencies of the
+new tables remain.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class SlUse:
 
     @property
     def after(self) -> np.ndarray:
-        """Of packets that may follow the new tables."""
+        """Dependencies of packets that may follow the new tables."""
         mask: np.ndarray = self.before | self.fresh
         return mask
 
@@ -124,7 +125,7 @@ class _Change:
         self.marks = Marks(*marks, np.empty((3, room), np.int32))
 
     def masks(self, before: np.ndarray, after: np.ndarray, ends: np.ndarray) -> Any:
-        """For destinations at ``ends``."""
+        """Return the masks for destinations at ``ends``."""
         shape = np.broadcast_shapes(before.shape, after.shape)
         wide = [np.ascontiguousarray(np.broadcast_to(m, shape), np.uint16) for m in (before, after)]
         return SlMasks(*wide, ends.astype(np.int32))

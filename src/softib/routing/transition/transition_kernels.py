@@ -36,7 +36,8 @@ def vl_of(net, e, s, came, sl):
 
 @inner
 def _mark(seen, touched, c, sl):
-    """Was the channel visited with this SL? It is marked as visited."""
+    """Mark the channel as visited with this SL; return whether it was visited before. It is marked
+    as visited."""
     bit = np.uint16(1 << sl)
     if seen[c] & bit:
         return True

@@ -80,8 +80,8 @@ class CongestionControl:
     equal ``paths``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
-    ``package``: the distribution that it comes from, "" for softib's own. ``together``: what is compiled
-    for several congestion controls, which ``settings`` tell apart.
+    ``package``: the distribution that it comes from, "" for softib's own. ``together``: code
+    compiled for several congestion controls; ``settings`` select one at run time.
     """
 
     name: str
@@ -138,7 +138,7 @@ class CongestionControl:
 
     @cached_property
     def compiled(self) -> Compiled:
-        """What is compiled for it."""
+        """Compiled hooks of the congestion control."""
         return self.together or Compiled(f"roce_{self.name}", self.flow, self.columns, self.kernels())
 
     def kernels(self) -> dict[Kernel, Kernel]:

@@ -110,21 +110,21 @@ def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
         state.heap[: int(reg.heap_n)],
         state.later[: int(reg.later_n)],
     ]
-    times, what = [p["time"] for p in parts], [p["what"] for p in parts]
+    times, events = [p["time"] for p in parts], [p["what"] for p in parts]
     rows = state.bucket[np.flatnonzero(state.bucket)]
     while len(rows):
         filled = np.arange(constants.EVENTS_A_BLOCK) < state.event["count"][rows][:, None]
         times.append(state.event["time"][rows][filled])
-        what.append(state.event["what"][rows][filled])
+        events.append(state.event["what"][rows][filled])
         rows = state.event["next"][rows]
         rows = rows[rows > 0]
-    return np.concatenate(times), np.concatenate(what)
+    return np.concatenate(times), np.concatenate(events)
 
 
-def live(state: Any, times: np.ndarray, what: np.ndarray) -> np.ndarray:
+def live(state: Any, times: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Which events do something: of those at which a port looks, only the one that it is armed for."""
-    looks = (what >> 28 & 15) == constants.LOOK
-    port = np.where(looks, what >> 32, 0)
+    looks = (events >> 28 & 15) == constants.LOOK
+    port = np.where(looks, events >> 32, 0)
     return ~looks | (state.port["armed"][port] == times + 1)
 
 
@@ -140,14 +140,14 @@ def _rows(count: int, *names: str) -> np.ndarray:
 def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return (messages that will be posted, all other events in their order, with the contents of
     packets)"""
-    times, what = pending(state)
-    acts = live(state, times, what)
-    times, what = times[acts], what[acts]
+    times, events = pending(state)
+    acts = live(state, times, events)
+    times, events = times[acts], events[acts]
     rows = _rows(len(times), "time", "event", "entity", "payload", *CONTENTS)
-    rows["time"], rows["event"], rows["entity"] = times, what >> 28 & 15, what >> 32
+    rows["time"], rows["event"], rows["entity"] = times, events >> 28 & 15, events >> 32
     has_packet = np.isin(rows["event"], OF_PACKETS)
-    k = what[has_packet] & 0xFFFFFFF
-    rows["payload"] = np.where(has_packet, 0, what & 0xFFFFFFF)
+    k = events[has_packet] & 0xFFFFFFF
+    rows["payload"] = np.where(has_packet, 0, events & 0xFFFFFFF)
     for name in CONTENTS[:-1]:
         rows[name][has_packet] = state.packet[name][k]
     posted = rows["event"] == constants.POSTED

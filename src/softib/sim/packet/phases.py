@@ -39,12 +39,12 @@ def message_periods(state: Any) -> list[int]:
     done = state.order[int(q["first_message"][at]) : int(q["current_message"][at])]
     times = state.message["began"][done]
     times = times[times >= 0][-3 * LONGEST :]
-    found = []
+    periods = []
     for n in range(1, min(LONGEST, (len(times) - 1) // 2) + 1):
         last, before = times[-1] - times[-1 - n], times[-1 - n] - times[-1 - 2 * n]
         if last == before and last > 0 and left[at] > 4 * n:
-            found.append(int(last))
-    return found
+            periods.append(int(last))
+    return periods
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Phases:
         return cls(period, by, image, before)
 
     def moves(self, rows: np.ndarray) -> np.ndarray:
-        """Which messages are of queue pairs that move by whole messages?"""
+        """Return which messages are of queue pairs that move by whole messages."""
         return self.by[self.before["qp"][rows]] > 0
 
     def times(self, state: Any, requests: np.ndarray, at: int) -> int:

@@ -35,7 +35,8 @@ class Repetition:
 
     @classmethod
     def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
-        """What repeats from ``a`` to ``b``, the state now; None where something does not."""
+        """Return the changes that repeat from ``a`` to ``b``, the current state; None if a part
+        does not repeat."""
         period = b.at - a.at
         if a.packets != b.packets or not np.array_equal(a.timers, b.timers):
             return None
@@ -92,8 +93,8 @@ class Repetition:
 
     def _move_packets(self, state: Any, by: int) -> None:
         """Move packets on links, all of which moved with the period, and in queues."""
-        _, what = pending(state)
-        on_links = what[np.isin(what >> 28 & 15, OF_PACKETS)] & 0xFFFFFFF
+        _, events = pending(state)
+        on_links = events[np.isin(events >> 28 & 15, OF_PACKETS)] & 0xFFFFFFF
         a, b = self.first.queued, self.last.queued
         k = np.concatenate([on_links, b["row"]])
         q = state.packet["stream"][k] >> 1
@@ -106,7 +107,7 @@ class Repetition:
 
 
 def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
-    """Are there as many rows, with the same values of these columns?"""
+    """Return whether both have as many rows, with the same values of these columns."""
     return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
 
 
@@ -128,7 +129,7 @@ def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
 
 
 def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> bool:
-    """Are the messages that will be posted the images of those of a period ago?"""
+    """Return whether the messages that will be posted are images of those of a period ago."""
     if phases is None:
         return np.array_equal(a.posted, b.posted)
     rows, time = a.posted["payload"], a.posted["time"]
@@ -167,14 +168,15 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
 
 @dataclass
 class _Shift:
-    """How packets move in a period."""
+    """The movement of packets in a period."""
 
     period: int
     requests: np.ndarray
     responses: np.ndarray
 
     def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Are the packets ``b`` those of ``a``, moved? Rows without a packet are zeros."""
+        """Return whether the packets ``b`` are those of ``a``, moved. Rows without a packet are
+        zeros."""
         if not _same(a, b, ("stream", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks")):
             return False
         q = a["stream"] >> 1
@@ -209,26 +211,26 @@ def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, respon
 
 def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phases | None) -> int:
     """Return the time of the first pending event that does not repeat with the period."""
-    found = [constants.NEVER]
+    times = [constants.NEVER]
     if len(b.timers):
-        found.append(int(b.timers["time"].min()))
+        times.append(int(b.timers["time"].min()))
     posted = b.posted if phases is None else b.posted[~phases.moves(b.posted["payload"])]
     if len(posted):
-        found.append(int(posted["time"].min()))
+        times.append(int(posted["time"].min()))
     for table, columns in TIMES.items():
         for name in columns:
             x, y = a.tables[table][name], b.tables[table][name]
             ahead = y[(x == y) & (y > a.at)]
             if len(ahead):
-                found.append(int(ahead.min()))
+                times.append(int(ahead.min()))
     vls = int(net.opt.vls)
     since, stays = b.tables["vl"]["head_since"], b.tables["vl"]["head_since"] == a.tables["vl"]["head_since"]
     port = np.arange(len(since)) // vls
     waits = stays & (b.tables["vl"]["ring"] > 0) & (net.port["kind"][port] == constants.SWITCH_PORT)
-    found += _deadlines(net.port["hoq"][port[waits]], since[waits])
+    times += _deadlines(net.port["hoq"][port[waits]], since[waits])
     still = b.queued[(b.queued["entered"] == a.queued["entered"]) & (b.queued["queue"] >= 0)]
-    found += _deadlines(net.port["life"][still["came_in"]], still["entered"])
-    return min(found)
+    times += _deadlines(net.port["life"][still["came_in"]], still["entered"])
+    return min(times)
 
 
 def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
@@ -241,20 +243,20 @@ def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
 
 def _move_events(state: Any, by: int, times: int, phases: Phases | None) -> None:
     """Put all events into the heap of distant ones, moved, except messages of queue pairs that stay."""
-    at, what = pending(state)
-    acts = live(state, at + by, what)
-    at, what = at[acts], what[acts]
-    posted = (what >> 28 & 15) == constants.POSTED
+    at, events = pending(state)
+    acts = live(state, at + by, events)
+    at, events = at[acts], events[acts]
+    posted = (events >> 28 & 15) == constants.POSTED
     stays = posted.copy()
     if phases is not None:
-        rows = what & 0xFFFFFFF
+        rows = events & 0xFFFFFFF
         stays[posted] = ~phases.moves(rows[posted])
         moves = posted & ~stays
-        what[moves] += phases.moved(rows[moves], times, state.order) - rows[moves]
+        events[moves] += phases.moved(rows[moves], times, state.order) - rows[moves]
     at = np.where(stays, at, at + by)
-    order = np.lexsort((what, at))
+    order = np.lexsort((events, at))
     n, reg = len(at), state.reg
-    state.later["time"][:n], state.later["what"][:n] = at[order], what[order]
+    state.later["time"][:n], state.later["what"][:n] = at[order], events[order]
     reg.later_n, reg.heap_n, reg.due_at, reg.due_n, reg.pending = n, 0, 0, 0, 0
     reg.first_scout = reg.second_scout = reg.next_block = 0
     state.bucket[:], state.used[:] = 0, 0

@@ -1,5 +1,5 @@
-"""One message of a run, packet by packet and hop by hop: when each packet reached a port, what it
-waited for, and when it left (``--trace``).
+"""One message of a run, packet by packet and hop by hop: when each packet reached a port, why it
+waited, and when it left (``--trace``).
 
 All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet from
 the moment when the adapter had its request is divided without gaps into waits at each port,

@@ -96,7 +96,8 @@ class FlappingPorts:
         return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
-        """Another manager has the subnet; disabled ports stay so until they are enabled."""
+        """Forget all, since another manager has the subnet; disabled ports stay so until they are
+        enabled."""
         self.isolated.clear()
         self._why.clear()
         self._falls.clear()
@@ -132,7 +133,7 @@ class BabblingPorts:
                 self.isolated.take_out(place, now_ps + config.pause_ps, WHY)
 
     def clear(self) -> None:
-        """Another manager has the subnet."""
+        """Forget all, since another manager has the subnet."""
         self._times.clear()
 
 

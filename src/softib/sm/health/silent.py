@@ -67,7 +67,7 @@ class SilentPorts:
         self.answering.clear()
 
     def clear(self) -> None:
-        """Another manager reads them from now on."""
+        """Forget all silent devices, since another manager reads them."""
         self.ports.clear()
         self.answering.clear()
         self._timed_out.clear()

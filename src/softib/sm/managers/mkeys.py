@@ -96,7 +96,7 @@ class MKeys:
         return left[0] if left and len(tried) < TRIED else None
 
     def enter(self, routes: Routes, rows: np.ndarray, guids: np.ndarray) -> None:
-        """Routes ``rows`` lead to these ports."""
+        """Record the ports to which the routes ``rows`` lead."""
         if self.lookup and self._some:
             routes.set_mkey(rows, self.of(guids))
 

@@ -115,13 +115,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _text(text: str) -> str:
-    """Without the quotes around it, as in OpenSM."""
+    """Return the text without the quotes around it, as in OpenSM."""
     text = text.strip()
     return text[1:-1] if _QUOTED.fullmatch(text) else text
 
 
 def _port_names(text: str) -> tuple[str, ...]:
-    """Return ``NodeDescription/Pnum``; separated at the last slash."""
+    """Return the node description and port number in ``NodeDescription/Pnum``, split at the last
+    slash."""
     out = []
     for name in _names(text):
         node, slash, port = name.rpartition("/")

@@ -56,7 +56,7 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
 
 
 def _number(word: str) -> int | None:
-    """None for ``*``, -1 if it is not a 64-bit number."""
+    """Return the number; None for ``*``, -1 if it is not a 64-bit number."""
     if word == ANY:
         return None
     try:
@@ -75,7 +75,8 @@ Image = tuple[int, int]
 
 
 class RouterTables:
-    """By PortGUID of a router's port in this subnet: its answers, uint8[64] by (attribute, block)."""
+    """Answers of routers by PortGUID of the port in this subnet: uint8[64] by (attribute,
+    block)."""
 
     def __init__(self) -> None:
         self.held: dict[int, dict[Image, np.ndarray]] = {}

@@ -99,9 +99,9 @@ def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.nda
             for entry_vl, weight in (*tables.vlarb_high, *tables.vlarb_low):
                 weighed |= ((entry_vl & mask) == (vl & mask)) & (weight > 0)
             starved = ~dropped & ~weighed & arbitrate
-            for which, what in ((dropped, "drops it"), (starved, f"gives its VL {vl} no weight")):
+            for which, effect in ((dropped, "drops it"), (starved, f"gives its VL {vl} no weight")):
                 if which.any():
-                    first, more = int(ports[np.flatnonzero(which)[0]]), int(which.sum()) - 1
+                    first, others = int(ports[np.flatnonzero(which)[0]]), int(which.sum()) - 1
                     guid, portnum = int(db.node_guid[db.port_node[first]]), int(db.port_num[first])
-                    troubles.append(SlTrouble(sl, user, db.port_name(first), guid, portnum, kind, more, what))
+                    troubles.append(SlTrouble(sl, user, db.port_name(first), guid, portnum, kind, others, effect))
     return troubles

@@ -42,7 +42,7 @@ class EndLocations:
 
     @classmethod
     def none(cls) -> EndLocations:
-        """No rows."""
+        """Return locations without rows."""
         return cls(**{name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()})
 
     @classmethod

@@ -53,12 +53,12 @@ class LftStore:
         """Return the tables of the switches of ``graph``, uint8[n_switches, ``width``] (if no
         switch is known: without columns), and which are known."""
         tables = self.known(db, graph.switch_node)
-        known = np.array([table is not None for table in tables], bool)
-        held = np.full((len(tables), width if known.any() else 0), LFT_NO_ROUTE, np.uint8)
+        stored = np.array([table is not None for table in tables], bool)
+        held = np.full((len(tables), width if stored.any() else 0), LFT_NO_ROUTE, np.uint8)
         for s, table in enumerate(tables):
             if table is not None:
                 held[s, : len(table)] = table[:width]
-        return held, known
+        return held, stored
 
     def forget(self, guids: list[int]) -> None:
         """Record that a Set was lost: the contents of these switches are unknown."""
@@ -124,8 +124,8 @@ def start_update(
 ) -> LftUpdate:
     """Return the rounds that change the switches from their current tables to ``lft``; ``store``
     follows them. ``stage`` and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
-    held, known = store.held(db, graph, lft.shape[1])
-    update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
+    held, stored = store.held(db, graph, lft.shape[1])
+    update = LftUpdate(graph, held, np.ascontiguousarray(lft), stored, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):
         store.tables[guid] = (graph.max_lid, update.held[s])
     return update

@@ -28,8 +28,8 @@ VLARB = f"a table of at most {ARBITRATION} VL:weight with VLs 0 to 14 and weight
 
 @dataclass(frozen=True)
 class Remark:
-    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays as it was),
-    ``replaced`` (by ``now``) or ``programmed`` (``now`` is what the ports get)."""
+    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays), ``replaced`` (by
+    ``now``) or ``programmed`` (``now`` is what the ports get)."""
 
     line: int
     name: str
@@ -72,7 +72,7 @@ class Stated:
 
 
 def shown(value: Value) -> str:
-    """As OpenSM writes it."""
+    """Return the value as OpenSM writes it."""
     return NULL if value is None else str(value).upper() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,5 @@
-"""How OpenSM 3.3.23 reads a file of GUIDs (``root_guid_file``, ``cn_guid_file``, ``guid_routing_order_file`` …)."""
+"""Files of GUIDs, read as by OpenSM 3.3.23 (``root_guid_file``, ``cn_guid_file``,
+``guid_routing_order_file`` …)."""
 
 from __future__ import annotations
 

@@ -145,10 +145,10 @@ class _Reader:
 
     def _header(self, at: int) -> int:
         new = _Definition(self.number)
-        more = self.text.cut(b",", at) >= 0
+        comma = self.text.cut(b",", at) >= 0
         name, pkey, at = self.text.token(at)
-        while more:
-            more = self.text.cut(b",", at) >= 0
+        while comma:
+            comma = self.text.cut(b",", at) >= 0
             flag, value, at = self.text.token(at)
             self._flag(new, new.codes, flag, value, FLAGS)
         if pkey is None and name[:1].isdigit():
@@ -240,9 +240,9 @@ class _Reader:
 
     def _members(self, at: int) -> int:
         """Parse the members of a partition: ports, and groups, each of which ends its line."""
-        more = True
-        while more:
-            more = self.text.cut(b",", at) >= 0
+        comma = True
+        while comma:
+            comma = self.text.cut(b",", at) >= 0
             name, flag, at = self.text.token(at)
             if name == "mgid":
                 return self._group(at, flag or "")
@@ -281,9 +281,9 @@ class _Reader:
             return at
         codes = dict(self.definition.codes)
         before = len(self.read.remarks) if at > self.text.end else None  # the rest of earlier lines
-        more = True
-        while more:
-            more = self.text.cut(b",", at) >= 0
+        comma = True
+        while comma:
+            comma = self.text.cut(b",", at) >= 0
             flag, value, at = self.text.token(at)
             self._flag(self.definition, codes, flag, value, GROUP_FLAGS)
         del self.read.remarks[len(self.read.remarks) if before is None else before :]

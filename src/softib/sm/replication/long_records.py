@@ -121,7 +121,7 @@ class SlPieces:
         self._octets, self._pieces = b"", list[bytes]()
 
     def of(self, sls: SlHistory) -> list[bytes]:
-        """None without data to send."""
+        """Return the records in pieces of a MAD; empty without data to send."""
         octets = sl_octets(sls)
         if octets != self._octets:
             self._octets, self._pieces = octets, cut(octets) if octets else []

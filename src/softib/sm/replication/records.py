@@ -128,7 +128,7 @@ class Source:
 
 @dataclass
 class Copied(SaRecords):
-    """Records as the managers have them. ``partitions``: None if the master had no file."""
+    """Records in the form of the managers. ``partitions``: None if the master had no file."""
 
     lids: Lids = field(default_factory=dict)
     roots: tuple[int, ...] = ()

@@ -178,7 +178,7 @@ class Replication:
     # -- a standby --
 
     def stand_by(self, now_ps: int) -> None:
-        """From now on this manager is a standby."""
+        """Become a standby."""
         self._no_master()
         self._asking = _Asking(now_ps + ASK_SOON_PS)
 
@@ -189,7 +189,7 @@ class Replication:
         self.stand_by(now_ps)
 
     def lead(self) -> None:
-        """From now on this manager is not a standby."""
+        """Stop being a standby."""
         self._asking.due_ps = NEVER_PS
 
     def _no_master(self) -> None:

@@ -32,7 +32,7 @@ ARRAYS = (("data8", 2), ("data16", 4), ("data32", 8), ("data64", 16))
 
 
 def dump(server: SaManager, now_ps: int) -> str:
-    """Return all of it. Leases are the remaining times."""
+    """Return the whole dump. Leases are the remaining times."""
     lines = [
         line
         for g in sorted(server.groups.groups.values(), key=lambda g: g.mlid)

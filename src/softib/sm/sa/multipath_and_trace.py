@@ -24,8 +24,8 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """Return the nodes on the best path, and its PathRecord (uint8[1 or 0, 64]): a requester that
-    may see the path sees the trace. Both ends must be given."""
+    """Return the nodes on the best path, and its PathRecord (uint8[1 or 0, 64]): every requester
+    that may see the path may see the trace. Both ends must be given."""
     no_path = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
     source, target, status = paths.ends(q, mask)

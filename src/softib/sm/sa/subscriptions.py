@@ -39,7 +39,7 @@ class Subscription:
 
     @property
     def key(self) -> bytes:
-        """Its name in the journal."""
+        """Name of the subscription in the journal."""
         where = self.lid.to_bytes(2, "big"), self.qp.to_bytes(4, "big")
         return record_key(Kind.SUBSCRIPTION, *self.gid, *where, self.inform)
 
@@ -53,7 +53,7 @@ class Subscriptions:
 
     @property
     def all(self) -> list[Subscription]:
-        """In the order of arrival."""
+        """Return all subscriptions in the order of arrival."""
         return list(self._all)
 
     def clear(self) -> None:
@@ -67,7 +67,7 @@ class Subscriptions:
             self.journal.note(new.key)
 
     def has(self, one: Subscription) -> bool:
-        """Is it there?"""
+        """Return whether the subscription exists."""
         return one in self._all
 
     def remove(self, old: Subscription) -> bool:

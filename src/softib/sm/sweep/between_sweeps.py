@@ -140,7 +140,7 @@ class BetweenSweeps:
         self._tasks[self.phase.name].heard(attr, tags, data)
 
     def lost(self, tags: np.ndarray) -> None:
-        """No answer, or a bad one."""
+        """Handle a request without a good answer."""
         self._tasks[self.phase.name].lost(tags)
 
     def done(self, now_ps: int) -> None:
@@ -237,7 +237,7 @@ class BetweenSweeps:
         self.repartitioned = set()
 
     def _lose_tables(self, tags: np.ndarray) -> None:
-        """The contents of these ports are unknown: a sweep reads them."""
+        """Mark the contents of these ports as unknown, so that a sweep reads them."""
         self.has.stores.forget_ports(self._db.locations(tags))
         self._suspect(self._db.port_node[tags])
 

@@ -91,7 +91,7 @@ class Discovery:
         return len(self._unawaited)
 
     def leave_silent(self) -> None:
-        """The phase continues without them."""
+        """Continue the phase without these devices."""
         self._keys_tried.clear()
         self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
 

@@ -22,8 +22,8 @@ __all__ = ["ReadBack"]
 
 
 class ReadBack:
-    """One reading: :meth:`ask`, :meth:`heard` for the answers, :meth:`finish` to pass complete tables to ``store``
-    and ``groups``.
+    """A reading of tables: :meth:`ask` sends the requests, :meth:`heard` takes the answers,
+    :meth:`finish` passes complete tables to ``store`` and ``groups``.
 
     ``nodes``: switches of ``db`` whose tables are unknown.
     """

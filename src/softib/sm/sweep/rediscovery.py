@@ -75,7 +75,7 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Like in a full discovery; then continue with the requests that are possible now."""
+        """Handle answers as a full discovery does, then send the requests that are possible now."""
         super().handle(attr, tags, data)
         self._go_on()
 
@@ -232,7 +232,7 @@ class Rediscovery(Discovery):
     # -- the end --
 
     def finish(self) -> None:
-        """Like in a full discovery."""
+        """Finish as a full discovery does."""
         super().finish()
         self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
 

@@ -30,7 +30,7 @@ class Phase:
     since_ps: int = 0
 
     def enter(self, name: str, now_ps: int) -> None:
-        """It begins."""
+        """Begin a task."""
         self.name, self.since_ps = name, now_ps
 
     def leave(self) -> None:
@@ -70,7 +70,7 @@ class SweepRunner:
             stores=stores,
             groups=sa.groups,
             election=m.election,
-            registered=sa.registered,
+            registered=sa.up_to_date(),
             lids=m.has.lids,
             master=master,
             resume=resume,

@@ -82,7 +82,7 @@ class Schedule:
         self._by_itself = True
 
     def relook(self, now_ps: int) -> bool:
-        """Return whether it is time to read :attr:`touched` switches."""
+        """Return whether :attr:`touched` switches are due to be read."""
         due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
         while self.relook_ps and now_ps >= self.relook_ps[0]:
             self.relook_ps.pop(0)
@@ -119,7 +119,8 @@ class Schedule:
         return min(look_ps, self.recheck_ps, self.trouble_ps, *self.relook_ps[:1])
 
     def look(self, now_ps: int, state: SmState, config: SmConfig) -> bool:
-        """Return whether a light sweep, or a poll, is due. The next one is due after the interval."""
+        """Return whether a light sweep, or a poll, is due. The next sweep is due after the
+        interval."""
         polls = state == SmState.STANDBY
         if now_ps < self.look_ps or not (polls or (state == SmState.MASTER and config.sweep_interval_ps)):
             return False

@@ -131,7 +131,7 @@ class LftUpdate:
         return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:
-        """It is unknown whether these Sets took effect."""
+        """Handle Sets whose effect is unknown."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
         if self._at and self._at < len(self._step):  # later stages assume that they did

@@ -65,14 +65,14 @@ def _plan(
     db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: ChangeConfig, use: SlUse
 ) -> LftPlan:
     new: np.ndarray = routing.lft
-    held, known = store.held(db, graph, new.shape[1])
+    held, stored = store.held(db, graph, new.shape[1])
     top = SwitchInfo.linear_fdb_top.get(db.switch_info[graph.switch_node])
     by_sl, sls = routing.path_sl is not None or store.sls.by_pair or use.sl2vl.ndim > 1, store.sls
     same_map = not by_sl or (sls.sl2vl is not None and np.array_equal(sls.sl2vl, use.sl2vl))
     same_sls = not by_sl or (sls.known and same_map and not (use.fresh & ~use.before).any())
-    if not known.any() or (np.array_equal(held, new) and same_sls):
+    if not stored.any() or (np.array_equal(held, new) and same_sls):
         return AT_ONCE
-    if (~known & (top > 0)).any():
+    if (~stored & (top > 0)).any():
         return LftPlan(state="unknown-tables")
     if by_sl and not sls.known:
         return LftPlan(

@@ -32,14 +32,14 @@ class GivenSls(NamedTuple):
 
 
 class SlHistory:
-    """By NodeGUID of the sender's switch and PortGUID of the receiver: masks of SLs. ``every``: SLs
+    """Masks of SLs by NodeGUID of the sender's switch and PortGUID of the receiver. ``every``: SLs
     that any pair may use (engines of one VL)."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Another manager gives or gave path records."""
+        """Forget all, since another manager gives path records."""
         self.known = False
         self.every = 0
         self.switches, self.ends = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
@@ -52,13 +52,13 @@ class SlHistory:
         self.known, self.masks = True, masks.copy()
 
     def restarted(self, guids: set[int]) -> None:
-        """No connection to these ports remains."""
+        """Remove these ports, which have no connections after a restart."""
         if guids and len(self.ends):
             self.masks[:, np.isin(self.ends, np.array(sorted(guids), np.uint64))] = 0
 
     @property
     def by_pair(self) -> bool:
-        """Did paths have separate SLs?"""
+        """Return whether paths had separate SLs."""
         return bool(self.masks.any())
 
     def before(self, graph: SwitchGraph) -> np.ndarray:
@@ -89,9 +89,9 @@ class SlHistory:
             self.switches, self.ends = graph.switch_guid.copy(), graph.end_guid.copy()
 
 
-def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of ``guids`` that are in ``known``, and their rows there."""
-    order = np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
-    rows = np.flatnonzero(known[order[at]] == guids)
+def _rows(guids: np.ndarray, sorted_guids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of ``guids`` that are in ``sorted_guids``, and their rows there."""
+    order = np.argsort(sorted_guids, kind="stable")
+    at = np.minimum(np.searchsorted(sorted_guids[order], guids), len(sorted_guids) - 1)
+    rows = np.flatnonzero(sorted_guids[order[at]] == guids)
     return rows, order[at[rows]]

@@ -42,12 +42,12 @@ class TableProof(Result):
 
     @property
     def is_fallback(self) -> bool:
-        """Did an unselected engine make the tables?"""
+        """Return whether an engine that was not selected made the tables."""
         return self.engine not in chain(self.wanted)
 
     @property
     def good(self) -> bool:
-        """No fault found."""
+        """Return whether the proof found no fault."""
         return not self.is_fallback and not self.lost and not self.loop
 
     @property
@@ -60,8 +60,8 @@ class TableProof(Result):
         if self.lost:
             lines.append(f"{counted(self.lost, 'pair')} {plural(self.lost, 'has', 'have')} no path")
         if self.loop:
-            more = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
-            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{more}")
+            tail = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
+            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{tail}")
         return lines
 
     @property

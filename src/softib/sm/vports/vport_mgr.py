@@ -295,7 +295,7 @@ class VPortManager(SweepExtension):
             )
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """No good answer: the next sweep reads these ports again."""
+        """Handle requests without a good answer: the next sweep reads these ports again."""
         if attr in (INFO, VNODE) and phase == "vport_infos":
             self._silent.update(tags.tolist())
         rows = tags // BLOCKS if attr in (STATE, PKEYS) else tags

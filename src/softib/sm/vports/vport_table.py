@@ -63,7 +63,7 @@ class VPortTable:
 
     @property
     def requires_lid(self) -> np.ndarray:
-        """bool[n]: the subnet manager assigns a LID to it."""
+        """Return bool[n]: the subnet manager assigns a LID to the virtual port."""
         return np.asarray(VPortInfo.lid_required.get(self.info) > 0) & (self.index > 0)
 
     @property
@@ -85,7 +85,7 @@ class VPortTable:
         return out
 
     def keep(self, rows: np.ndarray) -> None:
-        """Only these rows (bool[n])."""
+        """Keep only these rows (bool[n])."""
         for name in _COLUMNS:
             setattr(self, name, getattr(self, name)[rows])
 

@@ -128,10 +128,12 @@ def _unshare() -> bool:
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     except OSError as error:
-        raise InputError(
-            f"this machine permits no network namespace ({error.strerror}); run as root, or enable unprivileged user "
-            "namespaces (sysctl kernel.unprivileged_userns_clone=1)"
-        ) from None
+        advice = (
+            "raise the limit of namespaces (sysctl user.max_net_namespaces, user.max_user_namespaces)"
+            if error.errno in (errno.ENOSPC, errno.EUSERS)
+            else "run as root, or enable unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        )
+        raise InputError(f"this machine permits no network namespace ({error.strerror}); {advice}") from None
     return True
 
 
@@ -149,8 +151,9 @@ def _tun() -> int:
     try:
         return os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     except OSError as error:
-        reason = "no such device; make it with 'mknod /dev/net/tun c 10 200', or give the container /dev/net/tun"
-        cause = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
+        cause = f"{error.strerror}; run as root, or permit it (chmod 666 {TUN}; in a container: --device {TUN})"
+        if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
+            cause = f"no such device; make it with 'mknod {TUN} c 10 200', or give the container {TUN}"
         raise InputError(f"{TUN}: {cause}") from None
 
 

@@ -50,7 +50,7 @@ class Network:
     connected: bool
 
     def totals(self) -> dict[str, int]:
-        """Return the traffic of its interfaces."""
+        """Return the traffic of the network's interfaces."""
         ask(self.sock, "TOTALS")
         layout = CONTROL.layout("softib_ipoib_totals")
         return dict(layout.unpack(self.sock.recv(LONGEST))._asdict())
@@ -159,7 +159,7 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
     if not IPOIB.is_file():
         raise InputError(why_no_ipoib())
     limit = CONTROL.constant("INTERFACES")
-    made = make_namespace(limit)
+    namespace = make_namespace(limit)
     place.unlink(missing_ok=True)
     try:
         with (
@@ -169,9 +169,10 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
             listening.bind(str(place))
             os.chmod(place, 0o600)
             listening.listen(BACKLOG)
-            numbers = (listening.fileno(), made.net, made.user, made.socket, made.six, made.netlink)
-            fds = [fd for fd in (*numbers, *made.taps) if fd >= 0]
-            arguments = [*map(str, numbers), ",".join(map(str, made.taps)), str(int(connected)), *ports[:limit]]
+            n = namespace
+            numbers = (listening.fileno(), n.net, n.user, n.socket, n.six, n.netlink)
+            fds = [fd for fd in (*numbers, *namespace.taps) if fd >= 0]
+            arguments = [*map(str, numbers), ",".join(map(str, namespace.taps)), str(int(connected)), *ports[:limit]]
             subprocess.Popen(
                 [IPOIB, *arguments],
                 env={**env, "PATH": os.defpath, "LD_PRELOAD": " ".join(map(str, built_libraries()))},
@@ -183,4 +184,4 @@ def _start(place: Path, ports: Sequence[str], env: dict[str, str], connected: bo
                 cwd="/",
             )
     finally:
-        made.close()
+        namespace.close()

@@ -271,7 +271,7 @@ class EventChannel:
         return result
 
     def close(self) -> None:
-        """Destroy it, after all its ids."""
+        """Destroy the channel. Its ids must be destroyed before."""
         _cm().rdma_destroy_event_channel(self.pointer)
 
 

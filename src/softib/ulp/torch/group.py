@@ -94,7 +94,7 @@ class SoftibWork(dist.Work):
         return True
 
     def is_completed(self) -> bool:
-        """Return whether it has ended, with or without an error."""
+        """Return whether the work has ended, with or without an error."""
         return self._task.settled.done()
 
     def get_future(self) -> torch.futures.Future:
@@ -239,13 +239,13 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._run("gather", [flat], outs, lambda c: c.gather(parts, flat, opts.rootRank), back)
 
     def scatter(self, outs: list[torch.Tensor], ins: list[list[torch.Tensor]], opts: Any) -> dist.Work:
-        """``ins[0][r]`` of ``opts.rootRank`` to ``outs[0]`` of rank r."""
+        """Copy ``ins[0][r]`` of rank ``opts.rootRank`` to ``outs[0]`` of rank r."""
         out, back = _flat(outs[0])
         parts, _ = _flats(ins[0] if ins else [])
         return self._run("scatter", [out], outs, lambda c: c.scatter(out, parts, opts.rootRank), back)
 
     def barrier(self, opts: Any = None) -> dist.Work:
-        """No rank leaves before all have entered."""
+        """Wait until all ranks have entered."""
         return self._run("barrier", [], [], lambda c: c.barrier(), lambda: None)
 
     # -- single messages --

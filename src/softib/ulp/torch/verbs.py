@@ -242,7 +242,7 @@ class VerbsLinks:
                     yield "read", peer, slot
 
     def close(self) -> None:
-        """Destroy QPs, then what they use."""
+        """Destroy QPs, then CQs, memory regions and the domain."""
         for link in self.links.values():
             link.qp.close()
         self.cq.close()

@@ -135,7 +135,7 @@ _STATE = {True: PhysState.DISABLED, False: PhysState.POLLING}
 
 
 def _ends(reading: Reading, name: str) -> list[End]:
-    """Both ends of the cable in a port, also one that is down."""
+    """Return both ends of the cable in a port, also of one that is down."""
     rows = reading.seen
     row = rows.find(name)
     if row is None:

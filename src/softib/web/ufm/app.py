@@ -8,6 +8,7 @@ from softib import __version__
 from softib.tenants.service import TenantService
 from softib.web.served import Served
 from softib.web.ufm.action_calls import add_action_calls
+from softib.web.ufm.documents import describe_answers, describe_errors
 from softib.web.ufm.errors import answer_errors
 from softib.web.ufm.fabric_calls import Reading, add_fabric_calls
 from softib.web.ufm.gate import App, Gate
@@ -26,7 +27,8 @@ __all__ = ["gate_of"]
 def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     """Return ``outer`` with both interfaces added. Without a token of its own it is open to accounts only."""
     ufm, tenants = _app("softib: UFM's interface", "/ufmRest"), _app("softib: tenants", "/tenants/v1")
-    tenants.router.generate_unique_id_function = lambda route: route.name  # names of a generated client's functions
+    for app in (ufm, tenants):
+        app.router.generate_unique_id_function = lambda route: route.name  # names of a generated client's functions
     reading = Reading(served)
     add_partition_calls(ufm, service)
     add_fabric_calls(ufm, reading)
@@ -38,6 +40,9 @@ def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     add_report_calls(ufm, served, service)
     add_neutron_calls(ufm, service)
     add_tenant_calls(tenants, service)
+    for app in (ufm, tenants):
+        describe_errors(app)
+    describe_answers(ufm)
     return Gate(ufm, tenants, outer, service.accounts, guards=getattr(outer, "token", None) is None)
 
 

@@ -48,4 +48,8 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": str(error.detail)}, error.status_code)
+        text = str(error.detail)
+        if text in ("Not Found", "Method Not Allowed"):  # the framework's, of a path without a call
+            text = f"{request.method} {request.url.path} is not a call here; /openapi.json below the prefix lists them"
+        LOG.warning("%s %s: %d: %s", request.method, shown(request.url.path), error.status_code, text)
+        return JSONResponse({"error": text}, error.status_code)

@@ -28,7 +28,7 @@ class Reading:
 
     @property
     def rows(self) -> FabricRows:
-        """Of now."""
+        """Return the current rows."""
         now = self.served.now
         with self._lock:
             if self._rows is None or self._rows.now is not now:

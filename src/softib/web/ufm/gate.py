@@ -187,8 +187,9 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
 
 
 def _is_text(body: bytes) -> bool:
-    """Can UTF-8 hold the text of a JSON body? JSON can escape half of a surrogate pair (U+D800), which neither the
-    database nor an answer can hold. Other flaws are for the application."""
+    """Return whether UTF-8 can hold the text of a JSON body. JSON can escape half of a surrogate
+    pair (U+D800), which neither the database nor an answer can hold. Other flaws are for the
+    application."""
     if b"\\ud" not in body.lower():
         return True
     try:

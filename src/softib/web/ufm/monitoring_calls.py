@@ -213,7 +213,7 @@ def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/monitoring/session/0/data")
     def telemetry() -> dict[str, Any]:
-        """The counters of every port as the last round read them."""
+        """Return the counters of every port from the last round."""
         rows, now = reading.rows, served.now
         f, devices = now.fabric, dict[str, Any]()
         for first in range(0, len(rows.ports), MOST):

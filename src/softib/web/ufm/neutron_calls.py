@@ -54,13 +54,13 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
         return f"app/jobs/{make(service, request, f'{action} {body.id}', change, pkey=pkey).revision}"
 
     @app.post("/{domain}/{kind}")
-    def create(request: Request, domain: str, kind: Kind, body: _Object) -> str:
+    def create_object(request: Request, domain: str, kind: Kind, body: _Object) -> str:
         """A network or port was made, or bound."""
-        return update(request, domain, kind, body.id, body)
+        return update_object(request, domain, kind, body.id, body)
 
     @app.put("/{domain}/{kind}/{number}")
-    def update(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
-        """It was changed."""
+    def update_object(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
+        """Handle a changed network or port."""
         tenant = account_of(request).tenant
         if kind == "Network":
             pkey = _pkey(body)
@@ -77,7 +77,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
         return done(request, body, "Neutron port", add)
 
     @app.delete("/{domain}/{kind}/{number}")
-    def remove(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
+    def remove_object(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
         """It was deleted; 404 if it is not there, which the driver takes for done."""
         tenant = account_of(request).tenant
         if kind == "Network":

@@ -124,7 +124,7 @@ def make(
     pkey: int | None = None,
     returns: bool = False,
 ) -> Done:
-    """Like :func:`submit`, and wait until the change is durable."""
+    """Submit a change, and wait until it is durable."""
     return submit(service, request, action, change, request_id, pkey, returns).result()
 
 

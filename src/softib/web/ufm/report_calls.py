@@ -113,10 +113,10 @@ def _fabric_health(served: Served) -> dict[str, Any]:
 
 def _service_health(served: Served, service: TenantService) -> dict[str, Any]:
     """Return the problem of the service, and its findings."""
-    problem = service.programmer.problem if service.programmer is not None else "nothing is programmed"
+    health = service.health()
     return {
         "report": "UFM_Health",
         "timestamp": _time(served.now.time_s),
-        "summary": {"status": "ok" if not problem else "degraded", "problem": problem},
+        "summary": {"status": health.status, "problem": health.problem},
         "sections": {"findings": [{"kind": f.kind, "object": f.where, "summary": f.text} for f in service.findings()]},
     }

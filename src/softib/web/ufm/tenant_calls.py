@@ -12,6 +12,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.tenants import changes
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, NotThere, Options
@@ -50,6 +51,12 @@ class _NewAccount(BaseModel):
     role: Literal["admin", "operator", "viewer", "tenant"]
     tenant: str = ""
     password: Annotated[str, Field(max_length=1024)]
+
+
+class _Account(BaseModel):
+    name: str
+    role: str
+    tenant: str
 
 
 class _Guids(BaseModel):
@@ -234,7 +241,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.get("/quarantine")
     def quarantine(request: Request) -> list[Resting]:
-        """P_Keys that are not assigned now, and the ports that may hold them."""
+        """Return the P_Keys that are not assigned now, and the ports that may hold them."""
         operator_of(request, ("admin", "operator", "viewer"))
         return service.resting()
 
@@ -325,15 +332,15 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
         changes.set_members(draft, p.pkey, p.members, options, service.view.room)
         if p.everyone:
             changes.set_everyone(draft, p.everyone)
-    return f"{len(partitions)} partitions entered"
+    return f"{counted(len(partitions), 'partition')} entered"
 
 
 def _add_accounts(app: FastAPI, service: TenantService) -> None:
     @app.get("/accounts")
-    def accounts(request: Request) -> list[Account]:
+    def accounts(request: Request) -> list[_Account]:
         """Names, roles and tenants."""
         operator_of(request, ("admin",))
-        return service.accounts.all()
+        return [_Account(name=one.name, role=one.role, tenant=one.tenant) for one in service.accounts.all()]
 
     @app.put("/accounts/{name}")
     def put_account(request: Request, name: str, body: _NewAccount) -> dict[str, Any]:

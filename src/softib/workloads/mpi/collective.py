@@ -112,7 +112,8 @@ def program_of(
 def _han(
     p: Program, collective: str, size: int, each: int, version: str, iterations: int, call_ns: float
 ) -> tuple[Program, Choice]:
-    """The same with HAN. Raises :class:`InputError` if Open MPI's HAN does not run it."""
+    """Return the program of the collective with HAN, and the choice of its algorithms. Raises
+    :class:`InputError` if Open MPI's HAN does not run it."""
     why = ""
     if collective not in HAN:
         why = f"softib's HAN has {', '.join(HAN)}"

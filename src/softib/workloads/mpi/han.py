@@ -125,7 +125,7 @@ class _Levels:
         self.pieces = segments(count, SEGMENT, p.element)
 
     def below(self, table: Table, collective: str, piece: int) -> None:
-        """A collective in each host, chosen by tuned; its ranks wait for it."""
+        """Add a collective in each host, chosen by tuned; its ranks wait for it."""
         at, count = self.pieces[piece]
         for members in self.hosts:
             _by_tuned(table, collective, View(self.p, members, at), count)

@@ -38,8 +38,8 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
     ``rate`` (GB/s of payload).
 
     A tree with LL128 or LL forwards lines as they arrive, so the bytes of a chunk count once on a
-    chain: on the hop that leaves the head. The head's latency is counted on the next hop, since a
-    connection handles one chunk after another.
+    chain: on the hop that leaves the head. The latency of the first hop counts on the next one,
+    since a connection handles one chunk after another.
     """
     by, m = run.by, run.machine
     v = run.values

@@ -157,13 +157,13 @@ def figures_of(
     }
 
 
-def slower_adapters(what: str, machine: Machine, link_gbps: float) -> list[str]:
+def slower_adapters(device_text: str, machine: Machine, link_gbps: float) -> list[str]:
     """Return a note if the adapters of ``machine`` are slower than their links (infinite: unknown)."""
     if math.isinf(link_gbps) or link_gbps <= machine.nic_gbps * 1.01:
         return []
     return [
-        f"{what}: the links carry {link_gbps:g} Gb/s, the adapters of {machine.name} {machine.nic_gbps:g} Gb/s, which "
-        "limits the run; name a machine with faster adapters if yours has them"
+        f"{device_text}: the links carry {link_gbps:g} Gb/s, the adapters of {machine.name} {machine.nic_gbps:g} Gb/s, "
+        "which limits the run; name a machine with faster adapters if yours has them"
     ]
 
 

@@ -76,19 +76,19 @@ def choose(
     Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for a combination
     that NCCL does not run.
     """
-    known = ALGORITHMS[collective]
+    algorithms = ALGORITHMS[collective]
     if algorithm and algorithm not in tuple(Algorithm):
         raise UnknownName("NCCL algorithm", algorithm, tuple(Algorithm))
     if protocol and protocol not in tuple(Protocol):
         raise UnknownName("NCCL protocol", protocol, tuple(Protocol))
-    if algorithm and algorithm not in known:
-        raise InputError(f"NCCL has no {collective} by {algorithm}; it has {', '.join(known)}")
-    if known == (Algorithm.P2P,):
+    if algorithm and algorithm not in algorithms:
+        raise InputError(f"NCCL has no {collective} by {algorithm}; it has {', '.join(algorithms)}")
+    if algorithms == (Algorithm.P2P,):
         if protocol not in ("", Protocol.SIMPLE):
             raise InputError(f"{collective} by {protocol}: softib models sends and receives only with simple")
         return Choice(Algorithm.P2P, Protocol.SIMPLE)
-    best, found = math.inf, None
-    for by in _named(known, algorithm, protocol):
+    best, choice = math.inf, None
+    for by in _named(algorithms, algorithm, protocol):
         why = _impossible(by.algorithm, machine, nodes, collective)
         if why and algorithm:
             raise InputError(f"{collective} by {by.algorithm} on {nodes} × {machine.name}: {why}")
@@ -96,10 +96,10 @@ def choose(
             continue
         took = expected_us(collective, by, size, machine, nodes, nccl)
         if took < best:
-            best, found = took, _as_run(by, machine, nccl)
-    if found is None:
+            best, choice = took, _as_run(by, machine, nccl)
+    if choice is None:
         raise InputError(f"{collective} with {protocol} on {nodes} × {machine.name}: no algorithm is left")
-    return found
+    return choice
 
 
 def possible(collective: Collective, machine: Machine, nodes: int, nccl: str) -> list[Choice]:
@@ -113,13 +113,13 @@ def possible(collective: Collective, machine: Machine, nodes: int, nccl: str) ->
     ]
 
 
-def _named(known: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Iterator[Choice]:
+def _named(algorithms: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Iterator[Choice]:
     """Return the combinations with ``algorithm`` and ``protocol`` (empty: any). Raises
     :class:`InputError` for a protocol that ``algorithm`` does not run with."""
     if algorithm and protocol and protocol not in PROTOCOLS[Algorithm(algorithm)]:
         runs = ", ".join(PROTOCOLS[Algorithm(algorithm)])
         raise InputError(f"{algorithm} does not run with {protocol}; it runs with {runs}")
-    for a in known if not algorithm else (Algorithm(algorithm),):
+    for a in algorithms if not algorithm else (Algorithm(algorithm),):
         yield from (Choice(a, p) for p in PROTOCOLS[a] if protocol in ("", p))
 
 

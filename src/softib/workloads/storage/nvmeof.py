@@ -1,9 +1,9 @@
 """Storage over NVMe over Fabrics as messages: requests of clients to targets, and checkpoints.
 
-A request of ``nvme-of`` follows NVMe over Fabrics over RDMA (NVM Express, RDMA Transport
-Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the target's
-devices deliver the data, which the target WRITEs into the client's memory; for a write the target
-READs it from there (small data is part of the command); the target SENDs a response capsule.
+A request of ``nvme-of`` follows the protocol of NVMe over Fabrics over RDMA (NVM Express, RDMA
+Transport Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the
+target's devices deliver the data, which the target WRITEs into the client's memory; for a write the
+target READs it from there (small data is part of the command); the target SENDs a response capsule.
 ``rdma`` is only the data: WRITEs and READs of the client. Devices of a target serve the requests of
 all clients and jobs one after another at their common rate; the latency of a request, in addition
 to its bytes, overlaps with others. The processors may have a rate, too: ``target_iops`` requests

@@ -87,7 +87,7 @@ class Rows:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         sorted_columns = {name: column[order] for name, column in columns.items()}
-        waits, needs = (np.concatenate([np.zeros(0, np.int64), *found]) for found in (self._waits, self._needs))
+        waits, needs = (np.concatenate([np.zeros(0, np.int64), *pieces]) for pieces in (self._waits, self._needs))
         qp = np.unique(sorted_columns["qp"], return_inverse=True)[1]
         shared = np.array([OF_HOST.get(kind, 0) for kind in self._kinds], np.int64)
         return JobMessages(

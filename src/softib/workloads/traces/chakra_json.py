@@ -88,8 +88,8 @@ def _pytorch(row: dict[str, Any]) -> Node:
 
 
 def _octets(held: Any) -> int:
-    """Return octets of all tensors in ``held``: each is (tensor, storage, offset, elements, bytes
-    of one, device)."""
+    """Return the bytes of all tensors in ``held``: each is (tensor, storage, offset, elements,
+    bytes of one, device)."""
     if not isinstance(held, list):
         return 0
     if len(held) == 6 and isinstance(held[5], str):

@@ -65,7 +65,7 @@ def all_ranks(path: Path, traces: Sequence[list[Node]], ranks: int) -> Sequence[
 
 
 def _nodes(file: Path, rank: int) -> list[Node]:
-    got = content(file, what="trace")
+    got = content(file, kind="trace")
     if got.flaw:
         raise InputError(f"{file}: {got.flaw}")
     return read_nodes(file, got.data, rank)

@@ -71,7 +71,7 @@ class _Communicators:
 @contextmanager
 def _report(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the report in memory; anything that is not one is an :class:`InputError`."""
-    got = content(path, what="report")
+    got = content(path, kind="report")
     if got.flaw or not got.data.startswith(MAGIC):
         raise InputError(f"{path}: {got.flaw or 'not a report of nsys export --type sqlite'}")
     held = sqlite3.connect(":memory:")
@@ -86,22 +86,22 @@ def _report(path: Path) -> Iterator[sqlite3.Connection]:
 
 def report_nodes(files: list[Path]) -> list[list[Node]]:
     """Return the nodes of each rank, whose reports are ``files``. Raises :class:`InputError`."""
-    known, pieces, gpus = _Communicators(), [], []
+    communicators, pieces, gpus = _Communicators(), [], []
     for number, file in enumerate(files):
         with _report(file) as held:
             _one_gpu(file, held)
             for _, fields in _ranges(held, "ncclCommInit%", "ncclCommSplit%"):
-                known.files[fields[COMMUNICATOR]][fields[RANK]] = number
-                known.ranks[fields[COMMUNICATOR]] = fields[RANKS]
+                communicators.files[fields[COMMUNICATOR]][fields[RANK]] = number
+                communicators.ranks[fields[COMMUNICATOR]] = fields[RANKS]
             computations = [p for table in (KERNELS, *OTHERS) if _has(held, table) for p in _computations(held, table)]
             pieces.append((_talks(file, held), computations))
             gpus.append(_gpus(held))
     nodes = []
     for file, (talks, computations), of_node in zip(files, pieces, gpus, strict=True):
-        talks = [p for p in talks if p.args and known.ranks.get(p.args.get(COMMUNICATOR, 0)) != 1]
+        talks = [p for p in talks if p.args and communicators.ranks.get(p.args.get(COMMUNICATOR, 0)) != 1]
         for piece in talks:
-            _group(file, piece, known, len(files))
-        alone = max(known.ranks.values(), default=1) if len(files) == 1 else None
+            _group(file, piece, communicators, len(files))
+        alone = max(communicators.ranks.values(), default=1) if len(files) == 1 else None
         nodes.append(nodes_of_pieces(file, [*talks, *computations], alone, of_node))
     return nodes
 
@@ -168,13 +168,13 @@ def _talks(path: Path, held: sqlite3.Connection) -> list[Piece]:
     batches: list[_Batch] = []
     for thread in sorted(rows):
         behind = True
-        for at, launch, what in sorted(rows[thread], key=lambda row: row[:2]):
+        for at, launch, text in sorted(rows[thread], key=lambda row: row[:2]):
             if launch and behind and not (batches and batches[-1].kernels):
                 raise InputError(f"{path}: a kernel of NCCL at {at} ns has no call with a size in front; {PROFILED}")
             if not launch and behind:
                 batches.append(_Batch())
             behind = bool(launch)
-            (batches[-1].kernels if launch else batches[-1].calls).append(what)
+            (batches[-1].kernels if launch else batches[-1].calls).append(text)
     return [piece for batch in batches for piece in _pieces(batch)]
 
 
@@ -195,7 +195,7 @@ def _computations(held: sqlite3.Connection, table: str) -> list[Piece]:
     return [Piece(a / 1e3, b / 1e3) for a, b in held.execute(query)]
 
 
-def _group(path: Path, piece: Piece, known: _Communicators, files: int) -> None:
+def _group(path: Path, piece: Piece, communicators: _Communicators, files: int) -> None:
     """Change the fields of a call to those of PyTorch's profiler: bytes, group, peer."""
     args = piece.args
     assert args is not None
@@ -203,11 +203,11 @@ def _group(path: Path, piece: Piece, known: _Communicators, files: int) -> None:
     where = f"{path}: {name} at {piece.begin:.0f} us"
     if communicator is None:
         raise InputError(f"{where}: its range has no {COMMUNICATOR}; profile with a newer NCCL")
-    count, of = known.ranks.get(communicator, 0), known.files.get(communicator, {})
+    count, of = communicators.ranks.get(communicator, 0), communicators.files.get(communicator, {})
     if name in OF_ONE_RANK and not count:
         raise InputError(f"{where}: the report does not have the begin of its communicator; profile from the start")
     args |= {"In msg nelems": args[SIZE] * (count if name in OF_ONE_RANK else 1), "dtype": "Byte"}
-    if files == 1 and count == max(known.ranks.values(), default=0):
+    if files == 1 and count == max(communicators.ranks.values(), default=0):
         of = {k: k for k in range(count)}
     if count and len(of) == count:
         group = [of[k] for k in sorted(of)]

@@ -95,9 +95,9 @@ def profile_nodes(path: Path, held: dict[str, Any]) -> list[Node]:
     about = held.get("distributedInfo")
     job_ranks = about.get("world_size") if isinstance(about, dict) else None
     devices = held.get("deviceProperties")
-    known = [d for d in devices if isinstance(d, dict)] if isinstance(devices, list) else []
-    name = shown(str(known[0].get("name", ""))) if known else ""
-    return nodes_of_pieces(path, pieces, job_ranks, (name, len(known)))
+    described = [d for d in devices if isinstance(d, dict)] if isinstance(devices, list) else []
+    name = shown(str(described[0].get("name", ""))) if described else ""
+    return nodes_of_pieces(path, pieces, job_ranks, (name, len(described)))
 
 
 def nodes_of_pieces(
@@ -179,22 +179,22 @@ def _talk(path: Path, node: Node, args: dict[str, Any]) -> None:
     node.name = str(args[COLLECTIVE])
     where = f"{path}: collective {shown(node.name)!r}"
     octets, many = OCTETS.get(str(args.get("dtype"))), args.get("In msg nelems")
-    known = collective_of(node.name)
-    if known != "barrier" and (octets is None or not isinstance(many, int) or isinstance(many, bool) or many < 0):
+    collective = collective_of(node.name)
+    if collective != "barrier" and (octets is None or not isinstance(many, int) or isinstance(many, bool) or many < 0):
         raise InputError(
             f"{where}: In msg nelems {shown(str(many))} of dtype {shown(str(args.get('dtype')))} is no size"
         )
     assert node.attributes is not None
-    node.attributes["comm_size"] = 0 if known == "barrier" else (many or 0) * (octets or 0)
+    node.attributes["comm_size"] = 0 if collective == "barrier" else (many or 0) * (octets or 0)
     if node.name in MESSAGES:
         node.type, peer, name = MESSAGES[node.name]
         node.attributes[peer] = args.get(name)
         return
-    if known is None:
+    if collective is None:
         raise InputError(f"{where} is not one that softib knows: {', '.join(sorted((*NAMES, *MESSAGES)))}")
     node.type = NodeType.COMM_COLL
-    node.attributes |= {"comm_type": COLLECTIVES.index(known)}
-    if known in ("broadcast", "reduce", "gather", "scatter") and isinstance(args.get("Root Rank"), int):
+    node.attributes |= {"comm_type": COLLECTIVES.index(collective)}
+    if collective in ("broadcast", "reduce", "gather", "scatter") and isinstance(args.get("Root Rank"), int):
         node.attributes["comm_root"] = args["Root Rank"]
     members = _ranks(str(args.get("Process Group Ranks", "")), args.get("Group size"))
     if members:

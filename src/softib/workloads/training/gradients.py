@@ -1,11 +1,11 @@
 """Exchanges between replicas: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020)
 weights, with the collectives chosen by NCCL, as flows on the fabric. Stage 0 all-reduces each
-bucket of the last backward pass. Stages 1 to 3 reduce-scatter it; 2 and 3 do so after every
-micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights at the
-end (together as many bytes as an all-reduce: section 7.2 there). Stage 3 all-gathers them before
-each pass, forward and backward, while the previous pass runs, and a third time if activations are
-recomputed. Stage 3 has one collective for each matrix of weights, as DeepSpeed fetches and reduces
-parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
+bucket of the last backward pass. Stages 1 to 3 reduce-scatter the gradients; stages 2 and 3 after
+every micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights
+at the end (together as many bytes as an all-reduce: section 7.2 there). Stage 3 all-gathers them
+before each pass, forward and backward, while the previous pass runs, and a third time if
+activations are recomputed. Stage 3 has one collective for each matrix of weights, as DeepSpeed
+fetches and reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
 deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
 ``stage3_param_persistence_threshold`` stay whole. ``gather_lists`` is that release: :class:`Lists`.
 
@@ -114,8 +114,8 @@ class Exchange:
             )
 
 
-def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:
-    """Add all exchanges of a step, and the optimizer after them. ``made``: rows [data] of the
+def exchange(step: Step, rows: Columns, gradients: list[list[np.ndarray]], done: Done) -> None:
+    """Add all exchanges of a step, and the optimizer after them. ``gradients``: rows [data] of the
     buckets of backward passes, by stage."""
     lay = step.layout
     shared, experts = lay.gradients(step.model)
@@ -129,10 +129,10 @@ def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done
         ranks = [Exchange(rows, kinds, (stage, t), lay.data, lists) for t in range(lay.tensor)] if kinds else []
         for one in ranks:
             if step.zero == 3:
-                _sharded(step, one, made[stage], done)
+                _sharded(step, one, gradients[stage], done)
             else:
-                for bucket in range(len(made[stage])):
-                    _sum_up(step, one, made[stage], bucket)
+                for bucket in range(len(gradients[stage])):
+                    _sum_up(step, one, gradients[stage], bucket)
         updated = _optimized(step, rows, stage, ranks, done)
         for one in ranks if step.zero in (1, 2) else ():
             one.add(Collective.ALL_GATHER, ELEMENT, 1, updated, "gradients")
@@ -151,17 +151,17 @@ def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], don
     return at
 
 
-def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> None:
+def _sum_up(step: Step, one: Exchange, gradients: list[np.ndarray], bucket: int) -> None:
     """Sum up a bucket of gradients when it is complete, without ``overlap`` when all buckets of its
     backward pass are."""
-    ready = made[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
+    ready = gradients[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
     scatters = step.zero and one.lists is None
     collective = Collective.REDUCE_SCATTER if scatters else Collective.ALL_REDUCE
     matrices = max(1, round(step.model.matrices / step.layout.pipeline / step.buckets)) if step.zero == 3 else 1
     one.add(collective, step.gradient_octets, step.buckets, ready, "gradients", matrices)
 
 
-def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Done) -> None:
+def _sharded(step: Step, one: Exchange, gradients: list[np.ndarray], done: Done) -> None:
     """Stage 3: each pass waits for its weights, which are fetched while the previous
     pass runs (``overlap``), otherwise after it."""
     stage, matrices = one.at[0], step.model.matrices // step.layout.pipeline
@@ -173,4 +173,4 @@ def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Done) -> N
             one.add(Collective.ALL_GATHER, ELEMENT, 1, needs, stream, max(1, matrices))
         one.rows.need(done[stage, 0, backward, k][0], one.ended[stream].copy())
         for bucket in range(k * step.buckets, (k + 1) * step.buckets) if backward else ():
-            _sum_up(step, one, made, bucket)
+            _sum_up(step, one, gradients, bucket)

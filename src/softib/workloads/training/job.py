@@ -191,14 +191,14 @@ def parts_of(step: Step, took_us: float) -> dict[str, float]:
     tensors, experts = (both(p) * lay.interleave for p in (step.tensors_us, step.experts_us))
     tensors += 2 * step.handed_us * (lay.interleave - 1 / lay.pipeline)
     optimizer = optimizer_us(step.weights / (lay.data if step.zero else 1), step.gradient_octets, step.processor)
-    found = {
+    parts = {
         "compute_us": micro * each + optimizer,
         "tensor_us": micro * tensors,
         "expert_us": micro * experts,
         "bubble_us": (lay.pipeline - 1) / lay.interleave * (each + tensors + experts),
     }
-    rest = max(0.0, took_us - sum(found.values()))
-    return {**found, "rest_us": rest, "efficiency": found["compute_us"] / took_us if took_us > 0 else 0.0}
+    rest = max(0.0, took_us - sum(parts.values()))
+    return {**parts, "rest_us": rest, "efficiency": parts["compute_us"] / took_us if took_us > 0 else 0.0}
 
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:

@@ -85,7 +85,7 @@ class Network:
     matrices: int = 1
 
     def vectors(self, most: int) -> int:
-        """Return 0: the shapes of the weights are unknown."""
+        """Return 0, since the shapes of the weights are unknown."""
         return 0
 
     def flops(self, samples: int) -> float:

@@ -142,12 +142,12 @@ def _activations(step: Step, rows: Columns, done: Done) -> None:
 def _next_of(step: Step) -> dict[Pass, Pass]:
     """Return the pass after each pass of a stage."""
     lay = step.layout
-    found: dict[Pass, Pass] = {}
+    following: dict[Pass, Pass] = {}
     for stage in range(lay.pipeline):
         order = order_of(stage, lay.pipeline, lay.micro_batches, lay.interleave)
         passes = [(stage, chunk, backward, k) for backward, chunk, k in order]
-        found |= dict(itertools.pairwise(passes))
-    return found
+        following |= dict(itertools.pairwise(passes))
+    return following
 
 
 def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
@@ -155,9 +155,9 @@ def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets:
     node = np.zeros(int(step.adapters.max()) + 1, np.int64)
     node[step.adapters] = np.arange(len(step.adapters))[:, None]
     local = node[src] == node[dst]
-    found = np.zeros(len(src), np.int64)
+    handed = np.zeros(len(src), np.int64)
     inside = octets / (step.machine.gpu.nvlink_gbytes * 1e3)
-    found[local] = rows.add(src[local], src[local], 1, line[local], inside, True)
+    handed[local] = rows.add(src[local], src[local], 1, line[local], inside, True)
     rate = adapter_gbytes(step.machine, step.values) * 8
-    found[~local] = rows.add(src[~local], dst[~local], octets, line[~local], 0.0, False, rate)
-    return found
+    handed[~local] = rows.add(src[~local], dst[~local], octets, line[~local], 0.0, False, rate)
+    return handed

@@ -85,16 +85,16 @@ ZERO_IGNORED = re.compile(r"bucket_size|^stage3_|contiguous_gradients|round_robi
 def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options ``given`` of a job, with ``megatron`` and ``deepspeed`` converted to
     options. Raises :class:`InputError` for settings that are not in the model, or given twice."""
-    found = dict(given)
+    merged = dict(given)
     for name, read in (("megatron", _megatron), ("deepspeed", _deepspeed)):
-        settings = found.pop(name, None)
+        settings = merged.pop(name, None)
         if settings is None:
             continue
         for key, value in read(_mapping(name, settings)).items():
-            if key in found:
+            if key in merged:
                 raise InputError(f"{key.replace('_', '-')} is given twice: also in the settings of {name}")
-            found[key] = value
-    return found
+            merged[key] = value
+    return merged
 
 
 def _mapping(name: str, settings: Any) -> dict[str, Any]:
@@ -116,28 +116,28 @@ def _on(value: Any) -> bool:
 
 def _megatron(s: dict[str, Any]) -> dict[str, Any]:
     flags = ("sequence_parallel", "overlap_grad_reduce", "use_flash_attn")
-    found: dict[str, Any] = {"overlap": False, "gradient_bytes": 4}
+    settings: dict[str, Any] = {"overlap": False, "gradient_bytes": 4}
     for key, value in s.items():
         if key in MEGATRON:
-            found[MEGATRON[key]] = _on(value) if key in flags else value
+            settings[MEGATRON[key]] = _on(value) if key in flags else value
         elif key in ONLY_1:
             if str(value) != "1":
                 raise InputError(f"megatron: {key.replace('_', '-')} {value} is not in the model; use 1")
         elif key not in DERIVED and CHANGES.search(key):
             raise UnknownName("supported setting of Megatron-LM", key, [*MEGATRON, *DERIVED, *ONLY_1])
     if _on(s.get("fp16", False)) and not _on(s.get("accumulate_allreduce_grads_in_fp32", False)):
-        found["gradient_bytes"] = 2
+        settings["gradient_bytes"] = 2
     if _on(s.get("use_distributed_optimizer", False)):
-        found["zero"] = 1
+        settings["zero"] = 1
     if s.get("recompute_granularity") == "full":
-        found["recompute"] = True
+        settings["recompute"] = True
     if "num_layers_per_virtual_pipeline_stage" in s:
         chunk = _whole(s, "num_layers_per_virtual_pipeline_stage")
-        stage = _whole(found, "layers") // _whole({"pipeline": 1} | found, "pipeline")
+        stage = _whole(settings, "layers") // _whole({"pipeline": 1} | settings, "pipeline")
         if chunk < 1 or stage % chunk:
             raise InputError(f"megatron: chunks of {chunk} layers do not divide a stage of {stage}")
-        found["interleave"] = stage // chunk
-    return found
+        settings["interleave"] = stage // chunk
+    return settings
 
 
 def _whole(s: Mapping[str, Any], key: str) -> int:
@@ -148,26 +148,26 @@ def _whole(s: Mapping[str, Any], key: str) -> int:
 
 
 def _deepspeed(s: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in s.items():
         if key in DEEPSPEED:
-            found[DEEPSPEED[key]] = value
+            settings[DEEPSPEED[key]] = value
         elif key == "zero_optimization":
-            found |= _zero(value)
+            settings |= _zero(value)
         elif key not in IGNORED:
             raise UnknownName("supported setting of DeepSpeed", key, [*DEEPSPEED, "zero_optimization", *IGNORED])
-    return found
+    return settings
 
 
 def _zero(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"deepspeed: zero_optimization {value!r} is not a mapping; use for example {{stage: 3}}")
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, of in value.items():
         if key == "stage":
-            found["zero"] = of
+            settings["zero"] = of
         elif key == "overlap_comm":
-            found["overlap"] = _on(of)
+            settings["overlap"] = _on(of)
         elif not ZERO_IGNORED.search(str(key)):
             raise UnknownName("supported setting of zero_optimization", str(key), ["stage", "overlap_comm"])
-    return found
+    return settings

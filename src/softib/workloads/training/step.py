@@ -174,11 +174,11 @@ class Step:
     def _inside(self, kinds: list[Exchanged], ranks: int, stride: int) -> Passes:
         if not kinds or self.crosses(ranks * stride):
             return Passes()
-        found = Passes()
+        passes = Passes()
         for e in kinds:
             one = self._one_us(e.collective, e.octets, ranks)
-            found += Passes(one * e.forward * self.layers, one * e.backward * self.layers)
-        return found
+            passes += Passes(one * e.forward * self.layers, one * e.backward * self.layers)
+        return passes
 
     def _one_us(self, collective: Collective, octets: float, ranks: int) -> float:
         """Return µs of a collective of ``ranks`` GPUs of a node."""

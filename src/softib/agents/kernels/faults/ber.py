@@ -161,7 +161,7 @@ def integrity(t, port, now):
 
 @inner
 def corrupted(t, port):
-    """True when a bit of a MAD is wrong as it arrives at ``port``; counts the symbols."""
+    """Return whether a bit of a MAD is wrong as it arrives at ``port``; counts the symbols."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
     ber = t.fault_rate[port, BER]
     if corrects(t, port, code):
@@ -196,7 +196,7 @@ def rates_of_loss(t, port):
 
 @inner
 def arrive_corrupted(t, ingress, corrupted, packets, now):
-    """``corrupted`` of ``packets`` of applications arrived at ``ingress`` with wrong bits, evenly
+    """Corrupt ``corrupted`` of ``packets`` that arrived for applications at ``ingress``, evenly
     among them."""
     add(t.counters[ingress], RCV_ERRORS, np.uint64(corrupted))
     add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(corrupted))

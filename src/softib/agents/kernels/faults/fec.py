@@ -41,7 +41,7 @@ LEAST_MEAN = 1e-9
 
 @inner
 def corrects(t, port, code):
-    """True when RS-FEC works on the link of ``port`` (always on PAM4 lanes; IBA 14.2.5.19)."""
+    """Return whether RS-FEC works on the link of ``port`` (always on PAM4 lanes; IBA 14.2.5.19)."""
     return PAM4[code] or get8(t.port_info_ext[port], FEC_ACTIVE_AT + 1) >= RS_ACTIVE
 
 

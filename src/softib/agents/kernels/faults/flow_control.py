@@ -117,7 +117,7 @@ def hold(t, egress, now):
 
 @inner
 def queue(t, egress, ingress, now):
-    """True if a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a
+    """Return whether a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a
     switch discards it when that takes longer than HOQLife (IBA 18.2.5.4)."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     wait = np.int64(0)
@@ -143,7 +143,7 @@ def queue(t, egress, ingress, now):
 
 @inner
 def overflows(t, ingress, now):
-    """True if a MAD meets a full buffer at ``ingress``, although the port had granted credits."""
+    """Return whether a MAD meets a full buffer at ``ingress``, although the port had granted credits."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
         return True

@@ -43,7 +43,7 @@ class TierCoverage(Result):
 
 @dataclass(frozen=True)
 class CoverRoundCounts(Result):
-    """One round."""
+    """Counts of a cover round."""
 
     number: int
     flows: int
@@ -121,12 +121,12 @@ def proof_of(
     """Evaluate a run from its counters. ``limit``: maximum number of rounds of its schedule."""
     network = routes.network
     channel = routes.channel[routes.directions]
-    known = np.maximum(channel, 0)
+    channel_or_0 = np.maximum(channel, 0)
     most = carried_most(rounds, network.n_channels)
     with np.errstate(invalid="ignore"):
         carried = most >= SHARE * network.rate
-    planned = (channel >= 0) & schedule.proven[known]
-    proven = (channel >= 0) & carried[known]
+    planned = (channel >= 0) & schedule.proven[channel_or_0]
+    proven = (channel >= 0) & carried[channel_or_0]
     bill = _bill(routes, schedule, most, np.flatnonzero(~proven), limit)
     counts = [_counts(routes, one, i >= len(schedule.rounds)) for i, one in enumerate(rounds)]
     losses = [

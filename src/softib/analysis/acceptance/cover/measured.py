@@ -247,15 +247,15 @@ def _unexplained(
     """Return the flows that are slow according to the counters of their ports and cannot cross
     any channel of ``named``."""
     network, blamed = routes.network, set(named.tolist())
-    found = []
+    lossy = []
     for one, low in zip(rounds, lows, strict=True):
         source, target = one.plan.source, one.plan.target
         less = np.maximum(low[network.n_links + source], low[network.n_links + network.n_hosts + target])
         for i in np.flatnonzero(less > 0).tolist():
             s, t = int(source[i]), int(target[i])
             if not blamed & possible_channels(routes, s, t):
-                found.append((one.plan.number, s, t, float(less[i])))
-    return tuple(found)
+                lossy.append((one.plan.number, s, t, float(less[i])))
+    return tuple(lossy)
 
 
 def possible_channels(routes: CoverRoutes, source: int, target: int) -> set[int]:

@@ -52,8 +52,8 @@ def cover_routes(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Fabr
     """The routes of tables ``lft`` between ``ends``. ``adaptive``: follow the tables of adaptive
     routing where switches have them."""
     gbps = port_gbps(fabric)
-    known = gbps[gbps > 0]
-    gbps = np.where(gbps > 0, gbps, known.min() if len(known) else 1.0)
+    rates = gbps[gbps > 0]
+    gbps = np.where(gbps > 0, gbps, rates.min() if len(rates) else 1.0)
     sends = (fabric.node_base[graph.switch_node[graph.link_switch]] + graph.out_port).astype(np.int64)
     network = Network.build(graph, lft, _graph_rows(fabric, graph, ends), gbps[sends], _end_gbps(fabric, graph, gbps))
     ejection = fabric.node_base[graph.switch_node[network.host_switch]] + graph.end_port[network.hosts]

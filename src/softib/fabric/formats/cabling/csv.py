@@ -1,7 +1,7 @@
 """Cabling lists as plans: UFM-NDT CSV, P2P sheets, and lists as people keep them, from CSV or a
 workbook (:mod:`.sheet`).
 
-:mod:`.headings` finds the columns, in any order and several languages. Rules for cells:
+:mod:`.headings` finds the columns, in any order and several languages, :mod:`.cells` reads the texts. Rules for rows:
 
 * UFM-NDT (NVIDIA UFM's Network Definition): a location that looks like a rack unit (``U3``) is a
   rack unit, and then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port
@@ -20,8 +20,6 @@ A speed in Mb/s or Gb/s means the 4x link of that rate: 200000 is HDR.
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,46 +27,17 @@ from typing import Any
 import numpy as np
 
 from softib.errors import UnreadableFile
-from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.cabling import cells
 from softib.fabric.formats.cabling.encodings import decode
-from softib.fabric.formats.cabling.headings import Layout, length_m, normal
+from softib.fabric.formats.cabling.headings import Layout, normal
 from softib.fabric.formats.cabling.plan import CablingPlan, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
 from softib.foreign_text import NAME, shown
-from softib.iba.node_description import ADAPTER
-from softib.iba.rates import SPEED_BY_NAME, SPEEDS
 from softib.input_files import content, shown_name
 from softib.plural import counted, plural
 
 __all__ = ["looks_like_cabling", "parse_cabling", "parse_workbook", "sheets_of"]
-
-_GENERATION = re.compile(rf"\b({'|'.join(s.name for s in reversed(SPEEDS))})(?:100|200)?\b", re.IGNORECASE)
-_GENERATION_BY_GBPS = {10: "SDR", 20: "DDR", 40: "QDR", 56: "FDR", 100: "EDR", 200: "HDR", 400: "NDR", 800: "XDR"}
-_LANES = re.compile(r"\b(1|2|4|8|12)x\b", re.IGNORECASE)
-_U = re.compile(r"^(?:ru|u)?\s*0*(\d{1,3})(?:\s*u)?$", re.IGNORECASE)
-_MEDIA = (
-    (re.compile(r"\baoc\b|active optical", re.IGNORECASE), CableMedium.AOC),
-    (re.compile(r"\bacc\b|active copper", re.IGNORECASE), CableMedium.ACC),
-    (re.compile(r"\bdac\b|passive copper|\bcopper\b", re.IGNORECASE), CableMedium.DAC),
-    (re.compile(r"\bmmf\b|multi-?mode|\bom[345]\b", re.IGNORECASE), CableMedium.MULTIMODE),
-    (re.compile(r"\bsmf\b|single-?mode|\bos[12]\b", re.IGNORECASE), CableMedium.SINGLEMODE),
-    (re.compile(r"\bbackplane\b", re.IGNORECASE), CableMedium.BACKPLANE),
-)
-
-_BREAKOUT = re.compile(r"\s*(?:[\n|]|(?<!MF\d)(?<!MF\d\d);)\s*|\s+[&+/]\s+", re.IGNORECASE)
-MOST_ENDS = 8
-_CELLS = (
-    re.compile(r"^(?P<node>.+?)\s*\[(?P<port>[^\]]+)\]$"),
-    re.compile(
-        r"^(?P<node>.+?)[\s/:,_-]+(?P<port>(?:ib\s*)?(?:port|p|swp|eth|puerto|anschluss|端口|ポート|포트|порт)\s*#?\s*\d[\d/s]*)$",
-        re.IGNORECASE,
-    ),
-    re.compile(rf"^(?P<node>\S+?)[\s/:]+(?P<port>(?:{ADAPTER})(?:\s*[/:]\s*\d)?)$", re.IGNORECASE),
-    re.compile(r"^(?P<node>.+?)(?:\s*:\s*|\s+|/)(?P<port>\d{1,3}(?:/\d{1,3}){0,2})$"),
-)
-"""Patterns for a device and its port in one cell; the first match counts."""
-_CAGE = re.compile(r"^(?:(?:ib|eth|swp|port|p)\s*)*#?\s*(?:1/)?0*(\d{1,3})$", re.IGNORECASE)
 
 
 def looks_like_cabling(text: str) -> bool:
@@ -91,7 +60,7 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
 
 def sheets_of(path: str | Path) -> list[Sheet]:
     """Return the sheets of the list at ``path``: one for a text file, all for a workbook."""
-    data = content(path, what="cabling list").data
+    data = content(path, kind="cabling list").data
     return sheets_of_workbook(data, shown_name(path)) if is_workbook(data) else [sheets_of_text(decode(data))]
 
 
@@ -182,17 +151,17 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> lis
             f"{file}: no line with the headings of a cabling list, for example "
             f"StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port; {_found(sheet)}"
         )
-    raw = {n: cells for n, cells, _ in sheet.rows[sheet.head + 1 :]}
+    raw = {n: row for n, row, _ in sheet.rows[sheet.head + 1 :]}
     rows: list[dict[str, Any]] = []
     above: dict[str, Any] | None = None
-    for number, cells, line in sheet.body():
-        reader = _Row(cells, raw[number], sheet.layout, number, problems, sheet.merged > 0)
+    for number, row, line in sheet.body():
+        reader = _Row(row, raw[number], sheet.layout, number, problems, sheet.merged > 0)
         if line.count('"') % 2:
             problems.add(number, "unclosed quote; the row is skipped")
             continue
         if number in sheet.formulas:
             cells_text = ", ".join(sheet.formulas[number][:4])
-            unread = _Row(cells, raw[number], sheet.layout, number, Problems(file), sheet.merged > 0)
+            unread = _Row(row, raw[number], sheet.layout, number, Problems(file), sheet.merged > 0)
             unread.cables(None)
             rows += [{**cable, "sheet": index, "readable": False} for cable in unread.partial]
             problems.add(
@@ -208,19 +177,19 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems, index: int = 0) -> lis
 
 
 class _Row:
-    """One row of a list."""
+    """A row of a cabling list."""
 
-    def __init__(self, cells: list[str], raw: list[str], layout: Layout, number: int, problems: Problems, filled: bool):
+    def __init__(self, row: list[str], raw: list[str], layout: Layout, number: int, problems: Problems, filled: bool):
         self.filled = filled  # from merged cells of a workbook
         self.columns, self.unit_m = layout.column, layout.unit_m
-        self.cells, self.raw, self.number, self.problems = cells, raw, number, problems
+        self.row, self.raw, self.number, self.problems = row, raw, number, problems
         self.partial: list[dict[str, Any]] = []
         """The cables of a row with a cell that cannot be read."""
 
-    def get(self, name: str, cells: list[str] | None = None) -> str:
+    def get(self, name: str, row: list[str] | None = None) -> str:
         """Return the cell of a field; "" where there is no such column."""
-        at, cells = self.columns.get(name, -1), self.cells if cells is None else cells
-        return cells[at] if 0 <= at < len(cells) else ""
+        at, row = self.columns.get(name, -1), self.row if row is None else row
+        return row[at] if 0 <= at < len(row) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
         """Return the cables of this row, and the cable that continues in the row below if its first
@@ -232,12 +201,12 @@ class _Row:
             "port0" in self.columns and not self.get("port0", self.raw) and (same or not self.get("node0", self.raw))
         )
         if merged and above is not None and len(first) == len(others) == 1:
-            halves = _halves(above["label"][0])
-            if halves:
-                above["label"][0] = halves[0]
-                first = [(above["node"][0], halves[1])]
+            both = cells.halves(above["label"][0])
+            if both:
+                above["label"][0] = both[0]
+                first = [(above["node"][0], both[1])]
         elif len(first) == 1 and len(others) == 2:
-            first = [(first[0][0], half) for half in _halves(first[0][1]) or [first[0][1]] * 2]
+            first = [(first[0][0], half) for half in cells.halves(first[0][1]) or [first[0][1]] * 2]
         elif len(first) == 1:
             first = first * len(others) or first
         if len(others) == 1 and len(first) > 1:
@@ -246,12 +215,12 @@ class _Row:
         if not missing and len(first) != len(others):
             missing = f"{len(first)} first and {len(others)} second ends"
         status = self.get("status")
-        left_out = status if NOT_BUILT.search(normal(status)) else ""
+        left_out = status if cells.NOT_BUILT.search(normal(status)) else ""
         if missing:
             if not left_out:
                 self.problems.add(self.number, f"{missing}; the row is skipped")
             if len(first) == len(others):
-                ends = zip(map(_readable, first), map(_readable, others), strict=True)
+                ends = zip(map(cells.readable, first), map(cells.readable, others), strict=True)
                 self.problems = Problems(self.problems.file)  # the row has its problem
                 self.partial = [{**self.cable(a, b), "status": left_out} for a, b in ends]
             return [], None
@@ -275,7 +244,7 @@ class _Row:
         for node, label in ends:
             if "\ufffd" in node + label:
                 return f"{shown(node + ' ' + label, 60)!r} is in no encoding that softib knows: save the file as UTF-8"
-            if _DATE.match(label):
+            if cells.DATE.match(label):
                 return (
                     f"port {shown(label, 30)!r} is a date: the spreadsheet took a port like 1/5 for one; format the "
                     f"column as text and enter the ports again"
@@ -284,9 +253,9 @@ class _Row:
 
     def ends(self, end: int) -> list[tuple[str, str]]:
         """Return (device, label) of each leg at one end."""
-        nodes, hcas, ports = (_pieces(self.get(f"{field}{end}")) for field in ("node", "hca", "port"))
+        nodes, hcas, ports = (cells.pieces(self.get(f"{field}{end}")) for field in ("node", "hca", "port"))
         if f"port{end}" not in self.columns and f"hca{end}" not in self.columns:
-            return [_of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
+            return [cells.of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
         if end == 2 and nodes == [""]:
             return []
         most = max(len(nodes), len(hcas), len(ports))
@@ -294,14 +263,14 @@ class _Row:
             most = 1
             nodes, hcas, ports = ([self.get(f"{field}{end}")] for field in ("node", "hca", "port"))
         wide = [x * (most // len(x)) for x in (nodes, hcas, ports)]
-        return [(_without_port(n, p), _label(h, p)) for n, h, p in zip(*wide, strict=True)]
+        return [(cells.without_port(n, p), cells.joined_label(h, p)) for n, h, p in zip(*wide, strict=True)]
 
     def cable(self, a: tuple[str, str], b: tuple[str, str]) -> dict[str, Any]:
         """Return one cable as a row of the plan."""
         get, number, problems = self.get, self.number, self.problems
-        mounted = {end: _rack_unit(get, end, number, problems) for end in (0, 1)}
-        length, medium = _length(get("length"), self.unit_m, number, problems), _medium(get("cable"))
-        code, lanes = _speed(get("speed"), get("cable"), number, problems)
+        mounted = {end: cells.rack_unit(get, end, number, problems) for end in (0, 1)}
+        length, medium = cells.length(get("length"), self.unit_m, number, problems), cells.medium(get("cable"))
+        code, lanes = cells.speed(get("speed"), get("cable"), number, problems)
         return {
             "node": [shown(a[0], NAME), shown(b[0], NAME)],
             "label": [shown(a[1], NAME), shown(b[1], NAME)],
@@ -314,107 +283,6 @@ class _Row:
             "purpose": shown(get("purpose"), NAME),
             "line": number,
         }
-
-
-def _readable(end: tuple[str, str]) -> tuple[str, str]:
-    """Return the end without the port if that became a date."""
-    node, label = end
-    return node, "" if _DATE.match(label) else label
-
-
-def _pieces(text: str) -> list[str]:
-    """Split ``node-1; node-2`` in two."""
-    parts = [p for p in _BREAKOUT.split(text) if p]
-    return parts if 1 < len(parts) <= MOST_ENDS else [text]
-
-
-def _halves(label: str) -> list[str]:
-    """Return the two ports of cage ``label``; empty if the label is not a cage."""
-    match = _CAGE.match(label.strip())
-    return [f"1/{match[1]}/{half}" for half in (1, 2)] if match else []
-
-
-def _of_cell(text: str) -> tuple[str, str]:
-    """Split a cell that holds a device and its port; the port is empty if the cell has none."""
-    match = next((m for form in _CELLS if (m := form.match(text))), None)
-    return (match["node"].strip(), match["port"].strip()) if match else (text, "")
-
-
-def _label(hca: str, port: str) -> str:
-    """Return the label that an adapter's cell and a port's cell form together."""
-    port = _WHOLE.sub(r"\1", port)
-    hca = _WHOLE.sub(r"\1", hca)
-    if not hca:
-        return port
-    hca = f"HCA-{hca}" if hca.isdigit() else hca
-    return f"{hca}/{port}" if port else hca
-
-
-_MONTHS = (
-    "jan|feb|mar|m[aä]r|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|f[eé]vr|avr|juin|juil|ao[uû]t|d[eé]c|ene|abr|ago|"
-    "dic|gen|mag|giu|lug|set|ott|янв|фев|мар|апр|май|мая|июн|июл|авг|сен|окт|ноя|дек"
-)
-_DATE = re.compile(
-    rf"^(?:(?:19|20)\d\d[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:19|20)\d\d|\d{{1,2}}\.\s?\d{{1,2}}\."
-    rf"|\d{{1,2}}[-. /]+(?:{_MONTHS})[a-zа-я]*\.?(?:[- ]\d{{2,4}})?|(?:{_MONTHS})[a-zа-я]*\.?[- ]\d{{1,2}}"
-    rf"|\d{{1,2}}月\d{{1,2}}日)(?:\s+00:00(?::00)?)?$",
-    re.IGNORECASE,
-)
-"""A port that a spreadsheet program took for a date: 1/5 is 5-Jan, Jan 5, 5. Jan, 05.01., 2026-01-05."""
-NOT_BUILT = re.compile(
-    "^(?:cancel|remov|delete|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
-    "storn|entfall|entfern|geloscht|abgebaut|ruckgebaut|gestrichen|annul|supprim|retire|enleve|abandonn|eliminad|anulad|retirad|"
-    "eliminat|rimoss|cancellat|取消|已取消|删除|已删除|作废|拆除|已拆除|中止|撤去|削除|취소|삭제|철거|отмен|удал|демонтир|снят)"
-)
-"""Statuses of cables that are not, or no longer, part of the plan, as :func:`.headings.normal` writes them."""
-_WHOLE = re.compile(r"^(\d{1,5})[.,]0+$")
-"""A number as a spreadsheet exports it: ``5.0``."""
-
-
-def _rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str, int]:
-    rack, shelf, unit = get(f"rack{end}"), get(f"shelf{end}"), _WHOLE.sub(r"\1", get(f"u{end}"))
-    if _U.match(rack) and rack[:1] in "Uu":
-        unit, rack = unit or rack, ""
-    match = _U.match(unit)
-    if unit and not match:
-        problems.add(number, f"{unit!r} is not a rack unit like U12; read as unknown")
-    return rack or shelf, int(match.group(1)) if match else 0
-
-
-def _without_port(device: str, port: str) -> str:
-    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the word
-    ``port``: ``leaf-3`` stays."""
-    if "port" in port.lower() and device.lower().endswith(" " + port.lower()):
-        return device[: -len(port)].rstrip() or device
-    return device
-
-
-def _length(text: str, unit_m: float, number: int, problems: Problems) -> float:
-    value = length_m(text, unit_m)
-    if value is None:
-        problems.add(number, f"{text[:40]!r} is not a cable length in metres; read as unknown")
-        return math.nan
-    return value
-
-
-def _medium(text: str) -> int:
-    return next((medium for pattern, medium in _MEDIA if pattern.search(text)), CableMedium.UNKNOWN)
-
-
-def _speed(text: str, cable: str, number: int, problems: Problems) -> tuple[int, int]:
-    generation = _GENERATION.search(text) or _GENERATION.search(cable)
-    lanes = _LANES.search(text)
-    if generation:
-        return SPEED_BY_NAME[generation.group(1).upper()].code, int(lanes.group(1)) if lanes else 4
-    if not text:
-        return 0, 0
-    match = re.match(r"^(\d{1,7})(?:\.0+)?\s*(?:g|gb/s|gbps|gb|gbe|mb/s|mbps)?$", text, re.IGNORECASE)
-    gbps = int(match.group(1)) if match else 0
-    gbps = gbps // 1000 if gbps >= 1000 else gbps
-    if gbps not in _GENERATION_BY_GBPS:
-        problems.add(number, f"{text[:40]!r} is not an InfiniBand rate; read as unknown")
-        return 0, 0
-    return SPEED_BY_NAME[_GENERATION_BY_GBPS[gbps]].code, 4
 
 
 def _find_names_in_two_racks(rows: list[dict[str, Any]], files: tuple[str, ...], problems: list[Problem]) -> None:

@@ -42,14 +42,14 @@ def decode(data: bytes) -> str:
     if "\ufffd" not in text:
         return text
     tried = {encoding: data.decode(encoding, "replace") for encoding in (*WESTERN, *ASIAN)}
-    known = {name: t for name, t in tried.items() if _has_headings(t)}
-    western = [t for name, t in known.items() if name in WESTERN and _is_plausible(t)]
-    asian = [t for name, t in known.items() if name in ASIAN and "\ufffd" not in t and _is_common(name, t)]
+    with_headings = {name: t for name, t in tried.items() if _has_headings(t)}
+    western = [t for name, t in with_headings.items() if name in WESTERN and _is_plausible(t)]
+    asian = [t for name, t in with_headings.items() if name in ASIAN and "\ufffd" not in t and _is_common(name, t)]
     if western:
         return western[0]
     if len(asian) == 1:
         return asian[0]
-    return text if len(asian) > 1 or not known or _has_headings(text) else next(iter(known.values()))
+    return text if len(asian) > 1 or not with_headings or _has_headings(text) else next(iter(with_headings.values()))
 
 
 def _has_headings(text: str) -> bool:

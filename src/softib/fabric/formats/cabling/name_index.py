@@ -199,8 +199,8 @@ class NameIndex:
 
     def _numbers(self, nodes: list[int]) -> tuple[int, ...]:
         """Return the numbers in the names of a host's adapters, in order."""
-        found = [_ADAPTER_NUMBER.match(self.address[n].adapter) for n in nodes]
-        return tuple(sorted(int(m[1]) for m in found if m))
+        matches = [_ADAPTER_NUMBER.match(self.address[n].adapter) for n in nodes]
+        return tuple(sorted(int(m[1]) for m in matches if m))
 
     def _by_count(self, nodes: list[int], adapter: str) -> list[int]:
         """Return the adapter that a plan means by ``hca2``, where the numbers in the whole plan say

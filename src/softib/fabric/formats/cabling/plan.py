@@ -1,6 +1,6 @@
 """Cabling plans: pairs of ports to be cabled, with length, medium and speed.
 
-A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.cabling_csv`) or from any
+A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.csv`) or from any
 fabric file: an earlier scan or a generated design can be the plan too. Several plans are joined
 with :func:`join_plans`. :mod:`.plan_match` finds the ends in a fabric. Lists may contain a cable
 twice, once from each end (UFM's do), and several lists may overlap. A row that names the two ports
@@ -231,7 +231,7 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
 
     start = head(path, 1 << 16)
     if is_workbook(start):
-        return csv.parse_workbook(content(path, what="workbook").data, shown_name(path))
+        return csv.parse_workbook(content(path, kind="workbook").data, shown_name(path))
     if csv.looks_like_cabling(decode(start)):
         got = content(path)
         plan = csv.parse_cabling(decode(got.data), shown_name(path))

@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from softib.errors import MissingLibrary, UnreadableFile
+from softib.extras import install_command
 from softib.fabric.formats.cabling.headings import Layout, layout_of
 
 __all__ = ["Sheet", "find_headings", "is_workbook", "sheets_of_text", "sheets_of_workbook"]
@@ -201,7 +202,7 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
         import openpyxl
     except ImportError:
         raise MissingLibrary(
-            f"{name}: an Excel workbook; install softib[xlsx] to read it, or save the sheet as CSV"
+            f"{name}: an Excel workbook needs openpyxl; run {install_command('xlsx')}, or save the sheet as CSV"
         ) from None
     has_formulas = _check_archive(data, name)
     try:

@@ -22,7 +22,7 @@ _ABSENT = ("N/A", "NA", "")
 
 @dataclass
 class Section:
-    """One table: column names, rows of text fields, and the line of each row."""
+    """A table of the file: column names, rows of text fields, and the line of each row."""
 
     name: str
     line: int

@@ -5,29 +5,34 @@
       1/1/1 : 1   : ACT : LINK UP : … : 100 : … : 0x0c42a10300aa1000 : 1  : 11   : "m-3001 HCA-1"
 
 Columns and headings differ between versions of ibdiagnet: a column is found by its heading. A
-switch port has a label (``1/1/1``), which its line maps to a number; the number of an adapter port
-is the last number of its label. Every switch has a section, so a neighbour without a section is an
-adapter, or, with three cables or more, a switch that the scan did not reach. Its GUID is the
-NodeGUID.
+switch port has a label (``1/1/1``: ASIC, cage and port), which its line maps to a number; the
+number of an adapter port is the last number of its label (``B184D0F0/0/0/1``: PCI address and
+port). The format has no type of node. Every switch has a section, so a neighbour without a section
+is an adapter, or a switch that the scan did not reach: by the form of its labels, and where these
+are plain numbers, because three cables, two at one LID, or one at a port number above 4 lead to
+it. Its GUID is the NodeGUID.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_not_closed, read_lines, shown
-from softib.fabric.formats.records import SWITCH_FROM, UNKNOWN, Records, parse_guid, parse_lid, parse_rate
+from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, parse_rate, seems_a_switch
 from softib.fabric.formats.resolve import named, to_fabric
+from softib.foreign_text import NAME
+from softib.foreign_text import shown as on_one_line
 from softib.iba.constants import NodeType, PortState
 from softib.plain_values import whole_number
 
 __all__ = ["read"]
 
 _HEAD = re.compile(r"\s*\"(.*)\"\s*,\s*(.*?)\s*,\s*(0x[0-9a-fA-F]{1,16})\s*,\s*LID\s+(\d{1,6})\s*\Z")
+_PCI = re.compile(r"[0-9A-Fa-f]{5,8}\Z")
+"""First part of an adapter port's label: its PCI address."""
 _QUIET = re.compile(r"\s*(?:#.*|-+)?\Z")
 _STATES = {
     "ACT": PortState.ACTIVE,
@@ -89,6 +94,18 @@ def _columns(line: str) -> dict[str, int]:
     return columns | {"": len(heads)}
 
 
+def _is_a_switch(ends: list[_Port]) -> bool:
+    """Return whether a neighbour without a section is a switch, by the cables that lead to it."""
+    labels = [one.cell.get("peer_port", "").split("/") for one in ends]
+    if any(_PCI.match(parts[0]) for parts in labels):
+        return False
+    if any(len(parts) > 1 for parts in labels):
+        return True
+    numbers = (whole_number(parts[0]) or 0 for parts in labels)
+    lids = (whole_number(one.cell.get("lid", "")) or 0 for one in ends)
+    return seems_a_switch(zip(numbers, lids, strict=True))
+
+
 class _Reader:
     """Collect the switches from headings; neighbours are resolved at the end."""
 
@@ -98,6 +115,7 @@ class _Reader:
         self.columns: dict[str, int] = {}
         self.of_guid: dict[int, int] = {}
         self.of_label: dict[tuple[int, str], int] = {}
+        self.of_any: dict[str, int] = {}
         self.ports: list[_Port] = []
         self.current = -1
 
@@ -121,6 +139,9 @@ class _Reader:
             return False
         self.records.nports[self.current] = max(self.records.nports[self.current], port)
         self.of_label[self.current, cell.get("label", "")] = port
+        self.of_any.setdefault(cell.get("label", ""), port)
+        if "/" in cell.get("label", ""):
+            self.records.label[self.current, port] = on_one_line(cell["label"], NAME)
         if cell.get("guid", "").startswith("0x"):
             self.ports.append(_Port(self.current, port, number, cell))
         return True
@@ -128,11 +149,13 @@ class _Reader:
     def finish(self) -> None:
         """Add adapters, then a record for each end of each cable."""
         r = self.records
-        cables = Counter(parse_guid(one.cell["guid"]) for one in self.ports)
+        ends: dict[int, list[_Port]] = {}
+        for one in self.ports:
+            ends.setdefault(parse_guid(one.cell["guid"]), []).append(one)
         for one in self.ports:
             guid = parse_guid(one.cell["guid"])
             if guid not in self.of_guid:
-                kind = NodeType.SWITCH if cables[guid] >= SWITCH_FROM else NodeType.CA
+                kind = NodeType.SWITCH if _is_a_switch(ends[guid]) else NodeType.CA
                 self.of_guid[guid] = r.add_node(
                     one.cell["guid"], kind, 0, one.line, desc=one.cell.get("peer", "").strip('"'), node_guid=guid
                 )
@@ -151,8 +174,11 @@ class _Reader:
 
     def _number(self, peer: int, one: _Port) -> int | None:
         label = one.cell.get("peer_port", "")
-        if self.records.node_type[peer] == NodeType.SWITCH and peer not in self.records.only_a_peer:
-            return self.of_label.get((peer, label), whole_number(label))
+        if self.records.node_type[peer] == NodeType.SWITCH:
+            if peer not in self.records.only_a_peer:
+                return self.of_label.get((peer, label), whole_number(label))
+            if label in self.of_any:  # the switches of a fabric label their ports alike
+                return self.of_any[label]
         return whole_number(label.rpartition("/")[2])
 
     def _record(self, one: _Port, peer: int, number: int) -> None:

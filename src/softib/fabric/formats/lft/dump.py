@@ -36,7 +36,7 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     switches, and the problems. Raises :class:`UnreadableFile` if the file cannot be read or holds no
     table of a switch of ``fabric``.
     """
-    got = text_content(path, what="dump of tables")
+    got = text_content(path, kind="dump of tables")
     data = got.data
     problems = Problems(str(path))
     if got.flaw:
@@ -80,7 +80,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     a switch, the first linked port of a CA. The flit simulator's rows have no LIDs; they are in its
     ``.hcas`` file.
     """
-    data = text_content(path, what="dump of tables").data
+    data = text_content(path, kind="dump of tables").data
     if not data.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{path}: the file is empty; give a dump of tables")
     if looks_like_omnet(data):

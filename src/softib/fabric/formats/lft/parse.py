@@ -216,7 +216,7 @@ def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> t
         ports = np.array(match.group(2).split(), np.int64)
         for switch in _switches(int(match.group(1)), users, modules, line, problems):
             n = len(ports)
-            # 254 + 1 is not "no route" but a port that no switch has.
+            # 255 is not "no route" but a port that no switch has.
             portnum = np.where(ports == NO_ROUTE, NO_ROUTE, ports + 1 + (ports == NO_ROUTE - 1))
             parts.append(np.stack([np.arange(n), portnum, np.full(n, line), np.full(n, len(sections))]))
             sections.append(Section(line))

@@ -55,8 +55,8 @@ INSTALLED = ("/usr/lib/*/ibdm*/ibnl", "/usr/lib/ibdm*/ibnl", "/usr/lib64/ibdm*/i
 
 @dataclass(frozen=True)
 class Wire:
-    """From a port of a chip or board to ``port`` of instance ``inst``, or of the enclosing board
-    itself (None)."""
+    """A wire from a port of a chip or board to ``port`` of instance ``inst``, or of the enclosing
+    board itself (None)."""
 
     inst: str | None
     port: str

@@ -33,7 +33,7 @@ Port = tuple[int, int]
 
 @dataclass
 class Template:
-    """One system type under one configuration; every system of that kind is a copy.
+    """A system type under a configuration; every system of that kind is a copy.
 
     ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to
     (chip, port, lanes, speed); ``chip_speeds`` are the supported speeds of chips. Lanes 0 and speed

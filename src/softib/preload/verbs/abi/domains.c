@@ -171,7 +171,7 @@ static int gid_index(struct ibv_context *context, uint8_t portnum, const union i
     return -1;
 }
 
-/* RoCE v2 over IPv4: the second half of the GRH's room holds the IPv4 header. False: it is an IPv6 header. */
+/* RoCE v2 over IPv4: the second half of the GRH's room holds the IPv4 header. False: the header is IPv6. */
 static bool read_ipv4(const struct ibv_grh *grh, union ibv_gid *source, union ibv_gid *target, uint8_t *tos)
 {
     struct iphdr ip;

@@ -1,4 +1,4 @@
-/* Declarations shared by the files of the rdma_cm device. One lock, cm_lock(), guards everything
+/* Declarations that the files of the rdma_cm device share. One lock, cm_lock(), guards everything
  * except the daemon's socket. */
 #ifndef SOFTIB_CM_H
 #define SOFTIB_CM_H

@@ -129,7 +129,7 @@ static int run(struct cm_channel *channel, int fd, const void *buffer, size_t co
         return -EFAULT;
     struct cm_call call = { channel, fd, &command, in, head.out };
     if (head.cmd == RDMA_USER_CM_CMD_GET_EVENT)
-        return cm_get_event(&call); /* it waits, and takes the lock itself */
+        return cm_get_event(&call); /* the function waits, and takes the lock itself */
     cm_lock();
     int error = channel->generation == cm_generation() ? commands[head.cmd].function(&call) : -EIO;
     cm_unlock();

@@ -88,8 +88,7 @@ static double serve(const struct sv_arbiter *a, float *backlog, unsigned vl, dou
     return took;
 }
 
-/* The word of the lock is the time of its acquisition. A process may die with it: then it is taken over, and the
- * backlog is what that process left. */
+/* The word of the lock is the time of its acquisition. A process may die with the lock: another takes it over, and keeps the backlog of the dead process. */
 static void lock(struct softib_link_clock *clock, uint64_t now)
 {
     uint64_t holder = 0;

@@ -88,7 +88,7 @@ static int send_file(struct vm_heap *w, uint32_t process, int fd)
     return error;
 }
 
-/* Only for a key of this process. A program that closes all descriptors has closed this one too;
+/* Only used for a key of this process. A program that closes all descriptors has closed this one too;
  * the number may now belong to another file. */
 static int hand_over(struct vm_heap *w, const struct softib_order *order)
 {

@@ -85,7 +85,7 @@ ARBITER = Rows(
     "VL arbitration of a port (IBA 7.6.9).",
     i8("high_sent", "bytes", "Sent by the high-priority table since the last low-priority packet."),
     i8("chosen", "flag", "The high-priority table chose the VL that sends."),
-    i8("drained", "ps", "Until when a slow port drains what it has."),
+    i8("drained", "ps", "End of the time in which a slow port drains its buffer."),
 )
 
 ARBITRATION = Rows(

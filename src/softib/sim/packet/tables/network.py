@@ -1,5 +1,5 @@
-"""What does not change while packets move, unless a manager or a fault changes it: ports, options
-of the run, managers' tables."""
+"""Tables that only a manager or a fault changes while packets move: ports, options of the run,
+managers' tables."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class CommandQueue:
         waits.poll(timeout_s * 1000)
         self.pair.take_events()
 
-    def execute(self, what: str, command: np.ndarray, data: bytes = b"", size: int = 0) -> tuple[int, bytes]:
+    def execute(self, command_name: str, command: np.ndarray, data: bytes = b"", size: int = 0) -> tuple[int, bytes]:
         """Execute one command alone on the queue; return its result and data. Raises
         :class:`CommandError` for an error status, :class:`PeerError` without a response."""
         slot, until = self.submit(command, data, size), time.monotonic() + COMMAND_S
@@ -167,10 +167,10 @@ class CommandQueue:
                     page = self.data(slot)[:size].tobytes()
                     self.release(slot)
                     if status & 0x7FF:
-                        raise CommandError(f"{self.where}: {what}", status, result)
+                        raise CommandError(f"{self.where}: {command_name}", status, result)
                     return result, page
             if time.monotonic() > until:
-                raise PeerError(f"{self.where}: {what}: no response within {COMMAND_S:g} s")
+                raise PeerError(f"{self.where}: {command_name}: no response within {COMMAND_S:g} s")
             self.sleep(0.1)
 
     def connect(self, host: Host, nqn: str, cntlid: int, kato_ms: int) -> int:

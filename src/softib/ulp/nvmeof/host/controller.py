@@ -63,11 +63,11 @@ class HostController:
 
     # -- admin commands --
 
-    def execute(self, what: str, command: np.ndarray, size: int = 0) -> tuple[int, bytes]:
+    def execute(self, command_name: str, command: np.ndarray, size: int = 0) -> tuple[int, bytes]:
         """Execute a command of the admin queue; return its result and data. Raises
         :class:`CommandError` and :class:`PeerError`."""
         if self._thread is None:
-            return self.admin.execute(what, command, b"", size)
+            return self.admin.execute(command_name, command, b"", size)
         until = time.monotonic() + COMMAND_S
         with self._changed:
             if self.problem is not None:
@@ -78,14 +78,14 @@ class HostController:
                 if self.problem is not None:
                     raise self.problem
                 if not self._changed.wait(max(0.0, until - time.monotonic())):
-                    raise PeerError(f"{self.admin.where}: {what}: no response within {COMMAND_S:g} s")
+                    raise PeerError(f"{self.admin.where}: {command_name}: no response within {COMMAND_S:g} s")
             answer = self._answers.pop(slot)
             assert answer is not None
             page = self.admin.data(slot)[:size].tobytes()
             self.admin.release(slot)
         status, result = answer
         if status & 0x7FF:
-            raise CommandError(f"{self.admin.where}: {what}", status, result)
+            raise CommandError(f"{self.admin.where}: {command_name}", status, result)
         return result, page
 
     def _enable(self) -> None:

@@ -63,11 +63,11 @@ class Disk:
         queues: int,
         notice: Callable[[str], None],
     ):
-        found = controllers[0].namespaces()
-        if nsid not in found:
-            numbers = ", ".join(map(str, found)) or "none"
+        namespaces = controllers[0].namespaces()
+        if nsid not in namespaces:
+            numbers = ", ".join(map(str, namespaces)) or "none"
             raise InputError(f"namespace {nsid} does not exist; the subsystem has {numbers}")
-        identity = found[nsid]
+        identity = namespaces[nsid]
         self.nsid, self.blocks, self.shift = nsid, int(identity["nsze"]), int(identity["lbads"])
         self.read_only = bool(identity["nsattr"] & 1)
         self._group, self._notice = int(identity["anagrpid"]), notice
@@ -168,7 +168,9 @@ class Disk:
 
     # -- bytes --
 
-    def _blocks(self, offset: int, size: int) -> tuple[int, int]:
+    def check(self, offset: int, size: int) -> tuple[int, int]:
+        """Return the first block and the number of blocks. Raises :class:`InputError` for bytes
+        beyond the end of the namespace, or that are not whole blocks."""
         block = 1 << self.shift
         if offset % block or size % block or size <= 0:
             raise InputError(
@@ -182,7 +184,7 @@ class Disk:
 
     def _transfer(self, opcode: Io, offset: int, data: np.ndarray, flags: int = 0) -> None:
         """Move ``data`` (uint8) from or to the disk."""
-        lba, blocks = self._blocks(offset, len(data))
+        lba, blocks = self.check(offset, len(data))
         step = self.piece >> self.shift
         starts = np.arange(0, blocks, step)
         requests = layout.requests(
@@ -205,7 +207,7 @@ class Disk:
 
     def read(self, offset: int, size: int) -> bytes:
         """Read ``size`` bytes from ``offset``. Raises :class:`InputError`, :class:`PeerError`."""
-        self._blocks(offset, size)
+        self.check(offset, size)
         data = np.empty(size, np.uint8)
         self._transfer(Io.READ, offset, data)
         return data.tobytes()
@@ -226,7 +228,7 @@ class Disk:
 
     def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
         """Write zeroes; ``deallocate``: the target frees the room."""
-        lba, blocks = self._blocks(offset, size)
+        lba, blocks = self.check(offset, size)
         starts = np.arange(0, blocks, LARGEST_ZEROES)
         requests = layout.requests(
             len(starts),

@@ -101,9 +101,11 @@ class Namespace:
         name = shown(str(self.path))
         if not self.refuse:
             return f"{name} is back; its commands succeed again"
-        return (
-            f"{name} {'was removed or replaced' if removed else 'became shorter'}; its commands fail until it is back"
-        )
+        if removed:
+            return (
+                f"{name} was removed or replaced; its commands fail until that file is back (restart to export another)"
+            )
+        return f"{name} became shorter; its commands fail until it has its size again"
 
 
 @dataclass

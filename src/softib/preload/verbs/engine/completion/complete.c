@@ -64,8 +64,7 @@ bool ve_owes_notification(struct softib_cq *cq)
 }
 
 /*
- * One datagram per event: poll(2) must not report a channel readable without an event. The reader
- * sends the missing ones when the socket is empty. If it emptied the socket just before `unsent`
+ * One datagram per event: poll(2) must not report a channel readable without an event. The reader sends the missing events when the socket is empty. If it emptied the socket just before `unsent`
  * was incremented, there is room to send now.
  */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)

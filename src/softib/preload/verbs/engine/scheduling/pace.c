@@ -174,7 +174,7 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
     back = sv_timed_path_pass(&trip->back, when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + trip->there.latency_ns;
     when->done = (back > when->run ? back : when->run) + trip->back.latency_ns;
     if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
-        when->run = when->done; /* the data does not arrive earlier */
+        when->run = when->done; /* the data arrives no earlier than that */
     if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
         when->done += l->last_read - when->run;
         when->run = l->last_read;

@@ -136,10 +136,10 @@ def detect(net, state, q, now):
 
 
 @inner
-def set_timer(state, q, at, what):
+def set_timer(state, q, at, timer):
     """Set the timer of ``q`` to expire at ``at`` (0: stop it)."""
     state.tcp[q].rto_at = at
-    state.tcp[q].timer = what
+    state.tcp[q].timer = timer
     if at and (state.rc[q].timed == 0 or at + 1 < state.rc[q].timed):
         state.rc[q].timed = at + 1
         push_timer(state, at, word(state.qp[q].src, TIMER, q))
@@ -154,14 +154,14 @@ def start_timer(net, state, q, now):
     if flight == 0:
         set_timer(state, q, np.int64(0), RTO)
         return
-    after, what = connection.rto, RTO
+    after, timer = connection.rto, RTO
     if connection.srtt and connection.recover == 0 and connection.sacked == 0 and connection.probe == 0:
         quiet = 2 * connection.srtt
         if flight == 1:
             quiet += net.ethernet.delayed_ack_ps
         if quiet < after:
-            after, what = quiet, PROBE
-    set_timer(state, q, now + after, what)
+            after, timer = quiet, PROBE
+    set_timer(state, q, now + after, timer)
 
 
 @inner

@@ -114,8 +114,8 @@ def egress(net, state, k, came_in, now):
 
 @inner
 def arrive(net, state, port, k, now):
-    """The header of packet ``k``, which entered through ``port``, has passed the switch. Returns
-    the output port that it waits for, -1 if none must be checked."""
+    """The header of packet ``k``, which entered through ``port``, has passed the switch. Return the
+    output port for which the packet waits, -1 if no port must be checked."""
     octets = state.packet[k].octets
     if net.opt.lossy:
         check(net, state, port, k, now)
