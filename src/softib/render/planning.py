@@ -12,12 +12,16 @@ from softib.render.terminal import text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from softib.api.planning.advice import Recommendation
-    from softib.api.planning.bill import BillOfMaterials
-    from softib.api.planning.cables import CableList, QuoteCheck, SwitchPlace
-    from softib.api.planning.cost import CostSheet, NetworkPrice
-    from softib.api.planning.design import DesignComparison, DesignRow, DeviceCount, PriceRange
-    from softib.api.planning.growth import AddedHosts
+    from softib.plan.bill_records import BillOfMaterials, CableList, CostSheet, NetworkPrice, QuoteCheck, SwitchPlace
+    from softib.plan.design_records import (
+        AddedHosts,
+        DesignComparison,
+        DesignRow,
+        DeviceCount,
+        PriceRange,
+        Recommendation,
+    )
+
 
 __all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print_growth", "print_quote"]
 
