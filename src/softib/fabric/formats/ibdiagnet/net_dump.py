@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softib import foreign_text
 from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_not_closed, read_lines, shown
 from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, parse_rate, seems_a_switch
 from softib.fabric.formats.resolve import named, to_fabric
+from softib.foreign_text import NAME
+from softib.foreign_text import shown as shown_text
 from softib.iba.constants import NodeType, PortState
 from softib.plain_values import whole_number
 
@@ -140,7 +141,7 @@ class _Reader:
         self.of_label[self.current, cell.get("label", "")] = port
         self.of_any.setdefault(cell.get("label", ""), port)
         if "/" in cell.get("label", ""):
-            self.records.label[self.current, port] = foreign_text.shown(cell["label"], foreign_text.NAME)
+            self.records.label[self.current, port] = shown_text(cell["label"], NAME)
         if cell.get("guid", "").startswith("0x"):
             self.ports.append(_Port(self.current, port, number, cell))
         return True
