@@ -197,19 +197,19 @@ def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
         raise UnreadableFile(f"{shown_name(path)}: {error.strerror or error}") from None
 
 
-def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
+def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
     """Return a whole text file in UTF-8 without its byte-order mark. ``errors`` as for
     :meth:`bytes.decode`; a reader that is not strict also gets binary data, line by line.
 
     Raises :class:`UnreadableFile` as :func:`content` does, and if the file is cut, binary or not UTF-8.
     """
-    got = text_content(path, most, kind) if errors == "strict" else content(path, most, kind)
+    got = text_content(path, most, what) if errors == "strict" else content(path, most, what)
     if got.flaw:
         raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
     try:
         return got.data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {kind}") from None
+        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
 
 
 def text_content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:

@@ -127,7 +127,7 @@ def load_yaml(
         loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
-            raise InputError(f"{path}: the file is empty; a {what} begins with keys like {keys}")
+            raise InputError(f"{path}: the file is empty; a {document} begins with keys like {keys}")
         if not isinstance(root, yaml.MappingNode):
             raise InputError(f"{path}:1: not a {document}: it should begin with keys like {keys}")
         lines = Lines()

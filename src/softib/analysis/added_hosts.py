@@ -218,8 +218,8 @@ def _stage(fabric: Fabric, lower: Iterable[int], upper: Iterable[int]) -> _Stage
 
 
 def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Return cables from new switches to those above, on their free ports; with too few of those,
-    new switches above and the share of every lower switch's uplinks that moves to them."""
+    """Add cables from new switches to free ports of those above; with too few of those, also new
+    switches above and the share of every lower switch's uplinks that moves to them."""
     need, have = sum(lower.uplinks for lower in fresh), stage.room()
     if have < need:
         above, moved, tops = len(stage.free), len(addition.moves), addition.tops

@@ -45,8 +45,8 @@ def routed(
     steps: Steps,
     guid_files: Mapping[str, str | None] | None = None,
 ) -> Routed:
-    """Return tables for ``result``: those of the dump ``lfts``, those of a running fabric, or new
-    ones (with ``engine`` or ``guid_files``, or if there are no others)."""
+    """Return tables for ``result``: those of the dump ``lfts``, those of a running fabric, or newly
+    computed ones (with ``engine`` or ``guid_files``, or without other tables)."""
     if lfts:
         return from_file(result, lfts, steps)
     if result.format == RUNNING and engine is None and all(v is None for v in (guid_files or {}).values()):

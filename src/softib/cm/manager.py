@@ -124,7 +124,7 @@ class CommunicationManager:
         return self.connections.timers.deadline_ps()
 
     def tick(self, now_ps: int) -> None:
-        """Repeat unanswered messages, or give them up."""
+        """Repeat unanswered messages, or abandon them."""
         cm = self.connections
         cm.timers.now_ps = now_ps
         while (due := cm.timers.pop()) is not None:

@@ -81,7 +81,7 @@ def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> N
 
 
 def give_up(cm: Connections, e: Endpoint, _: object) -> None:
-    """Give up after all retries without an answer (IBA 12.9.8: REJ, reason "timeout")."""
+    """Abandon the connection after all retries without an answer (IBA 12.9.8: REJ, reason "timeout")."""
     _send_rej(cm, e, Received.NONE, Rejection(RejectReason.TIMEOUT))
     cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})
 

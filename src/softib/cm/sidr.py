@@ -94,5 +94,5 @@ def take_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def sidr_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
-    """Give up after all retries without a SIDR_REP."""
+    """Fail after all retries without a SIDR_REP."""
     cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})

@@ -51,8 +51,8 @@ class HostDescription:
 
     @property
     def is_one_host(self) -> bool:
-        """Return False if more adapters carry this description than a host of this form has, so
-        that two hosts share the name."""
+        """Return whether all adapters with this description are of one host: no more than a host of
+        this form has."""
         return self.carriers <= self.usual
 
 

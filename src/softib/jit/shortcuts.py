@@ -94,8 +94,8 @@ class _Kinds(dict):
     VAR, INST, SEQUENCE, MAPPING = 1, 2, 3, 4
 
     def __missing__(self, kind):
-        known = (Var, self.VAR), (Inst, self.INST), ((list, tuple), self.SEQUENCE), (dict, self.MAPPING)
-        self[kind] = number = next((number for of, number in known if issubclass(kind, of)), 0)
+        handlers = (Var, self.VAR), (Inst, self.INST), ((list, tuple), self.SEQUENCE), (dict, self.MAPPING)
+        self[kind] = number = next((number for of, number in handlers if issubclass(kind, of)), 0)
         return number
 
 

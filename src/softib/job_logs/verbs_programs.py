@@ -44,6 +44,7 @@ VERBS = Reader(
             pair=True,
         ),
         pattern("slid", r"\bslid (?P<lid_decimal>\d+) dlid (?P<rlid_decimal>\d+)", pair=True),
+        pattern("Gid index should be", r"Gid index should be between", "gid-missing"),
         pattern("can't read sgid", r"can't read sgid of index (?P<detail>\d+)", "gid-missing"),
         pattern("to RTR", r"[Ff]ailed to modify QP to RTR", "connect-failed"),
         pattern("No IB devices found", r"No IB devices found|IB device \S+ not found", "no-device"),

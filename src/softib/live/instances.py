@@ -32,8 +32,8 @@ KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
 
 
 def name_of(label: str) -> str:
-    """Return ``label`` (the name in a fabric.yaml, or a file's name), as far as it is allowed in
-    the name of a running fabric."""
+    """Return ``label`` (the name in a fabric.yaml, or a file's name) without characters that the
+    name of a running fabric must not have."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", label)[:40].lstrip("._-") or "fabric"
 
 

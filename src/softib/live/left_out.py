@@ -41,5 +41,5 @@ def left_out(fabric: Fabric, port: int, problems: list[str]) -> tuple[list[str],
 
 
 def _such(name: Callable[[int], str], rows: np.ndarray) -> str:
-    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
-    return f"({', '.join(name(int(r)) for r in rows[:SHOWN])}{more})"
+    rest = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return f"({', '.join(name(int(r)) for r in rows[:SHOWN])}{rest})"

@@ -37,7 +37,7 @@ ORDERS = ("busy", "waiting", "errors")
 
 @dataclass(frozen=True)
 class PortRow(Result):
-    """A port in the last interval."""
+    """Counters of a port in the last interval."""
 
     name: str = field(metadata=key("port"))
     """``node[portnum]``."""

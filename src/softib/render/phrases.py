@@ -1,4 +1,4 @@
-"""The report's sentences and figures, the same on a terminal and on a page."""
+"""Sentences and figures that the report shows on a terminal and on a page."""
 
 from __future__ import annotations
 

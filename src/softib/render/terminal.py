@@ -108,7 +108,7 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
     console.print()
     _facts("Structure", report.structure.facts() if report.structure else [], console)
     if report.routing is not None:
-        # Findings about routes are about these tables, which a file of cables does not contain.
+        # Findings about routes concern these tables, which a file of cables does not contain.
         _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
     _facts("Cabling plan", plan_facts(report.comparison), console)
     print_findings(report, console, every)

@@ -156,8 +156,8 @@ def candidate_list(t, base, n_masks, masks, last, out_port, links, ports, count)
 
 @kernel(steps=lambda legal, dests, taken, lft: 4 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, taken, lft):
-    """Write tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, the lowest of
-    several.
+    """Write tables for LMC 0: each LID in turn gets the port with the fewest LIDs so far, and of
+    several the lowest.
 
     Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out: entries other than
     255 stay. ``taken`` int64[n, 256]: LIDs of counted groups that have an entry, by its port; int64[0, 256] if none

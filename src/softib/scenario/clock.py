@@ -21,7 +21,7 @@ __all__ = ["RunClock"]
 
 
 class Agenda(Protocol):
-    """Faults, or management: everything that happens between two events of packets."""
+    """Base of faults and management: an object that acts between two events of packets."""
 
     @property
     def idle(self) -> bool:

@@ -1,7 +1,7 @@
 """An all-to-all as shift phases with a barrier after each, with the fluid layer's rules, but
 without a flow for every pair at once: 11,664 hosts have 136 million messages. In a phase all
 messages begin together and have one size, so the busiest channel determines when the last one ends
-(:mod:`softib.sim.phase_kernels`). A phase in which path delays could change that is run message by
+(:mod:`softib.sim.phase_kernels`). A phase whose result path delays could change is run message by
 message.
 """
 

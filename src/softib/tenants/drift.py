@@ -63,7 +63,7 @@ class Drifts:
         self.kept = (self.kept + new)[-KEPT:]
 
     def end(self, read: Set[int], present: Set[Difference]) -> None:
-        """The differences of ports that were ``read`` have ended, without those that are ``present``."""
+        """End the differences of ports that were ``read``, except those that are ``present``."""
         now_s = self.clock()
         ends = lambda d: d.ended_s is None and d.guid in read and d.difference not in present
         self.kept = [replace(d, ended_s=now_s) if ends(d) else d for d in self.kept]

@@ -14,8 +14,8 @@ __all__ = ["MasterWatch"]
 
 LOG = logging.getLogger("softib.tenants")
 LOOK_S = 5.0
-SILENT_LOOKS = 2
-"""Looks without an answer after which the master cannot be reached: one may fall into its restart."""
+SILENT_LOOKS = 3
+"""Looks without an answer after which the master cannot be reached: it may restart, or be busy with a sweep."""
 
 
 class MasterWatch:

@@ -272,8 +272,8 @@ class TenantService:
         port = self.view.ports.get(self.view.manager)
         waiting, pending = p.unfinished()
         return Health(
-            "failed" if unwritable else "degraded" if problem else "ok",
-            "; ".join(filter(None, (unwritable, problem))),
+            status="failed" if unwritable else "degraded" if problem else "ok",
+            problem="; ".join(filter(None, (unwritable, problem))),
             manager=p.manager.title,
             manager_port="" if port is None else f"{port.name} ({guid_text(port.guid)})",
             manager_reached=p.master.reached,

@@ -51,7 +51,8 @@ def bounded_protocol() -> type[asyncio.Protocol]:
         _unread: TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
-            """Accept it; if there are too many, the one without a request for the longest time is closed."""
+            """Accept a connection; beyond the limit, close the one that has been idle for the
+            longest time."""
             super().connection_made(transport)
             self._watch()
             open_ = [c for c in cast(set[Protocol], self.connections) if not c.transport.is_closing()]

@@ -68,7 +68,7 @@ def test_a_loss_of_one_percent_is_named(paced, stock, port):
     paced.fault("slow-port", "*[*]", gbps=0.2)
     paced.fault("slow-port", port, gbps=0.198)
     run = softib.cover(paced, seconds=10, size=1 << 16)
-    assert [d for d in run.slow if port == d.peer or any(x.endswith(f"→ {port}") for x in d.not_told_apart)], run.slow
+    assert [d for d in run.slow if port == d.peer or any(x.endswith(f"→ {port}") for x in d.undistinguished)], run.slow
     assert len(run.slow) == 1 and 0.7 < run.slow[0].loss_percent < 1.3
 
 

@@ -104,7 +104,7 @@ def test_gloo_over_ipoib_moves_as_much_and_is_told_by_its_packets():
     of 4,096 twice as many; the data counters of both jobs move alike."""
     one = found(two_jobs({"gloo": 1990.0, "verbs": 4100.0}), *JOBS)
     assert [(f.code, f.evidence["job"], f.severity.name) for f in one] == [("job-like-ipoib", "gloo", "INFO")]
-    assert "1990 octets" in one[0].message and "4100" in one[0].message and one[0].evidence["confidence"] == 0.5
+    assert "1990 bytes" in one[0].message and "4100" in one[0].message and one[0].evidence["confidence"] == 0.5
 
 
 def test_an_interface_in_the_environment_makes_it_a_warning():

@@ -139,6 +139,16 @@ def test_a_host_that_stops_answering_beside_an_unread_leaf_is_not_surely_without
     assert share["cable-down"] < 0.8 and share["bit-errors"] > 0.05 and share["slow-receiver"] > 0.05
 
 
+@pytest.mark.parametrize(
+    ("symptom", "cause"),
+    [("gid-missing", "gid-index"), ("mtu-refused", "mtu"), ("registration-failed", "registration-limit")],
+)
+def test_errors_that_a_host_decides_are_not_those_of_a_cable_full_of_errors(tree, symptom, cause):
+    rose = (("leaf-1[1]", "port_rcv_errors", 10**6), ("leaf-1[1]", "symbol_error_counter", 10**6))
+    assert named(tree, symptom, rose=rose)[0] == cause
+    assert named(tree, "retry-exceeded", rose=rose)[0] == "bit-errors"
+
+
 def test_errors_off_the_path_are_not_the_cause(tree):
     """host-0003 is on leaf-2: no path from host-0001 to host-0008 crosses its cable."""
     code, _, found = named(tree, "retry-exceeded", [("leaf-2[1]", "port_rcv_errors", 500)])

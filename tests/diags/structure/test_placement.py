@@ -130,3 +130,33 @@ def test_a_network_without_any_rule_stays_irregular(tmp_path: Path) -> None:
     assert recognise(fabric).kind == "irregular"
     assert {code for code, _ in _told(fabric)} <= {"unjudged-cables"}
     assert view.is_switch.sum() == 36
+
+
+def _group_cables(fabric: Fabric) -> list[tuple[int, int]]:
+    """Cables between a leaf and a spine of a group, the leaf's end first."""
+    rank = recognise(fabric).rank
+    node = fabric.port_node
+    pairs = [(a, b) if rank[node[a]] == 1 else (b, a) for a, b in _cables(FabricView(fabric))]
+    return [(a, b) for a, b in pairs if rank[node[a]] == 1 and rank[node[b]] == 2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("fault", ["missing", "swapped"])
+def test_cables_inside_the_groups_of_a_dragonfly_plus(fault: str, seed: int, tmp_path: Path) -> None:
+    """Its groups are trees of two tiers, judged like these."""
+    parameters = {"g": 5, "l": 8, "s": 8, "p": 8, "h": 4, "radix": 24}
+    fabric = nameless("dragonfly+", parameters, seed, tmp_path, "Quantum Mellanox Technologies")
+    view, rng = FabricView(fabric), np.random.default_rng(seed)
+    cables = _group_cables(fabric)
+    while True:
+        (a, b), (c, d) = (cables[i] for i in rng.choice(len(cables), 2, replace=False))
+        if len({int(fabric.port_node[p]) for p in (a, b, c, d)}) == 4:
+            break
+    ends = (a, b) if fault == "missing" else (a, b, c, d)
+    wanted = {str(view.location(p)) for p in ends}
+    if fault == "missing":
+        delete_cables(fabric, [int(fabric.port_cable[a])])
+    else:
+        swap_cables(fabric, a, c)
+    told = [x for x in _told(fabric) if x[0] != "unnamed-nodes"]
+    assert told == [("missing-uplinks" if fault == "missing" else "swapped-cables", wanted)]

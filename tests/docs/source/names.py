@@ -68,3 +68,25 @@ def files(root: Path) -> Iterator[tuple[Path, str]]:
 
 def retired_in(name: str) -> list[str]:
     return [w for w in words_of(name) if w in RETIRED]
+
+
+EMPTY_WORDS = ("found", "known", "what", "made", "mine", "more")
+"""Words that name a value without saying what it is."""
+NOUNS = {"what": "what_if", "known": "well_known"}
+"""Terms of the field that contain such a word."""
+
+
+def counts(root: Path) -> dict[str, int]:
+    """How many names of the sources below ``root`` contain each of :data:`EMPTY_WORDS`."""
+    count = dict.fromkeys(EMPTY_WORDS, 0)
+    for path, _ in files(root):
+        for _, name in (python_names if path.suffix == ".py" else c_names)(path.read_text("utf-8")):
+            words = words_of(name)
+            for word in {w for w in words if w in count}:
+                count[word] += NOUNS.get(word, "?") not in "_".join(words)
+    return count
+
+
+if __name__ == "__main__":
+    for word, number in counts(SOURCES).items():
+        print(f"{word:6} {number}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.scripts import ROOT
-from tests.docs.source.names import SOURCES, Name, c_names, files, python_names, retired_in
+from tests.docs.source.names import SOURCES, Name, c_names, counts, files, python_names, retired_in
 from tests.docs.source.vocabulary import ALLOWED, COINAGES, RETIRED
 
 
@@ -31,6 +31,16 @@ def complaints(root: Path) -> list[str]:
             if not allowed(relative, name):
                 found += [f"{relative}:{line}: {name}: not {w!r}; say {RETIRED[w]}" for w in retired_in(name)]
     return found
+
+
+MOST_EMPTY = 60
+"""Names that may contain one of ``EMPTY_WORDS``, each; ``python -m tests.docs.source.names`` prints the counts."""
+
+
+def test_few_names_say_nothing_of_their_content(tmp_path):
+    assert not {word: n for word, n in counts(SOURCES).items() if n > MOST_EMPTY}, "name the content: links, lids"
+    (tmp_path / "a.py").write_text("found = what_if = 1\ndef f(known, *, more): known = more\n")
+    assert counts(tmp_path) == {"found": 1, "known": 2, "what": 0, "made": 0, "mine": 0, "more": 1}
 
 
 def test_no_name_has_a_retired_word():

@@ -1,5 +1,5 @@
-"""A router's data on other subnets (:mod:`softib.iba.vendor.router`): its own ports in them, as their subnet
-managers configured these.
+"""A router's data on other subnets (:mod:`softib.iba.vendor.router`): its ports there, as the
+subnet managers of those subnets configured them.
 
 Site-local prefixes are in the table of adjacent subnets, others in that of next hops. Routers do not exchange
 tables, so subnets behind another router are in no table. All data is read from PortInfo at

@@ -58,7 +58,7 @@ def port_counters(run: RunResult, place: str) -> dict[str, int]:
 
 
 def as_perfquery(run: RunResult, place: str) -> str:
-    """Return the same as ``perfquery`` prints it (libibmad's ``mad_dump_perfcounters``)."""
+    """Return the counters as ``perfquery`` prints them (libibmad's ``mad_dump_perfcounters``)."""
     lines = []
     for name, value in port_counters(run, place).items():
         shown = f"0x{value:0{HEX[name]}x}" if name in HEX else str(value)

@@ -118,8 +118,8 @@ def command(
 def _print_unjudged(source: str, fabric: Fabric) -> None:
     """Print one line on recorded data of SOURCE that no rule checks, so that silence is not taken
     for health."""
-    if what := [text for record, text in UNJUDGED.items() if record in fabric.arrays.source.records]:
-        print_notice(f"{source}: read, but not checked: {', '.join(what)}")
+    if texts := [text for record, text in UNJUDGED.items() if record in fabric.arrays.source.records]:
+        print_notice(f"{source}: read, but not checked: {', '.join(texts)}")
 
 
 def _print(findings: Findings, form: str, every: bool) -> None:

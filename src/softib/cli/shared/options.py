@@ -265,9 +265,9 @@ def source_options(function: F) -> F:
         def load(source: str, steps: Steps | None = None) -> Fabric:
             import softib
 
-            more = {} if steps is None else {"steps": steps}
+            arguments = {} if steps is None else {"steps": steps}
             return softib.load(
-                source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress, **more
+                source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress, **arguments
             )
 
         return function(*args, load=load, **options)

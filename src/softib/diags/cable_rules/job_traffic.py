@@ -1,7 +1,7 @@
 """Jobs that do not use the HCAs of their hosts: an unintended fallback to TCP
 (``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport excluded from UCX). Counters
-do not show the intention of a program. They show that the data counters of all hosts of a job do
-not change while it runs, or change far less than those of other jobs' hosts, and the kind of
+do not show why a program sends its packets. They show that the data counters of all hosts of a job
+do not change while it runs, or change far less than those of other jobs' hosts, and the kind of
 packets that are sent.
 """
 
@@ -218,7 +218,7 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
     size = evidence.get("octets_per_packet", 0)
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:
         return (
-            f"; what they send looks like IPoIB (multicasts, {size:.0f} octets a packet; counters do not know the "
+            f"; what they send looks like IPoIB (multicasts, {size:.0f} bytes a packet; counters do not know the "
             f"transport)"
         )
     return ""

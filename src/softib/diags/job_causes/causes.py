@@ -14,6 +14,21 @@ __all__ = ["BACKGROUND", "CAUSES", "OTHER", "Cause"]
 OTHER = 0.004
 """Probability of a symptom that a cause does not name."""
 
+LOCAL = frozenset(
+    {
+        "gid-missing",
+        "invalid-request",
+        "local-length",
+        "local-protection",
+        "mtu-refused",
+        "no-device",
+        "registration-failed",
+    }
+)
+COINCIDENCE = 2e-6
+"""Probability of a symptom of :data:`LOCAL` given a cable or switch that a job crosses while its own port is up: the
+host decides it before it sends a packet, so even a cable full of errors is another fault."""
+
 BACKGROUND: dict[str, float] = {
     "link-back": 0.004,
     "link-down": 0.004,
@@ -55,6 +70,13 @@ class Cause:
     source."""
     symptoms: dict[str, float] = field(default_factory=dict)
     features: dict[str, float] = field(default_factory=dict)
+
+    def expects(self, symptom: str) -> float:
+        """Return the probability that the first symptom of a failure by this cause is ``symptom``."""
+        elsewhere = symptom in LOCAL and self.scope in ("cable", "switch")
+        if symptom == "no-device" and self.features.get("link-down", 0.0) > 0.5:
+            elsewhere = False  # NCCL finds no device where no port is active
+        return self.symptoms.get(symptom, COINCIDENCE if elsewhere else OTHER)
 
 
 _LOST = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.diags.job_causes.causes import BACKGROUND, CAUSES, OTHER, Cause
+from softib.diags.job_causes.causes import BACKGROUND, CAUSES, Cause
 from softib.diags.job_causes.readings import Readings
 from softib.diags.job_causes.site import Site
 
@@ -73,7 +73,7 @@ def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
     """Return all hypotheses, the most probable first; their probabilities sum to 1."""
     scored: list[tuple[float, Cause, int, int]] = []
     for cause in CAUSES:
-        base = cause.prior * cause.symptoms.get(facts.symptom, OTHER) * _job(cause, facts.features)
+        base = cause.prior * cause.expects(facts.symptom) * _job(cause, facts.features)
         locations = _locations(cause, facts, readings)
         whole = sum(share for share, *_ in locations)
         scored += [(base * share / whole * ratio, cause, port, node) for share, ratio, port, node in locations]

@@ -170,11 +170,11 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
                 continue
             neighbours = " and ".join(view.display_names[n] for n in place.neighbours)
             ports = few(str(view.location(p)) for p in place.ports)
-            what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
+            subject = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
             several.append(
                 (
                     [view.location(p) for p in place.ports],
-                    f"{what} free where a host belongs between {neighbours}: {ports}",
+                    f"{subject} free where a host belongs between {neighbours}: {ports}",
                     {"neighbours": [view.display_names[n] for n in place.neighbours]},
                 )
             )
@@ -201,10 +201,10 @@ def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
 def _host(c: Context, host: str, parts: list[Absent]) -> Each:
     view = c.view
     ports = [p for a in parts for p in a.ports]
-    what = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
+    subject = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
     return (
         [view.location(p) for p in ports],
-        f"{host} is absent: {_between(c, parts[0])}, {what} free",
+        f"{host} is absent: {_between(c, parts[0])}, {subject} free",
         {
             "name": host,
             "before": view.display_names[parts[0].before],
@@ -307,7 +307,7 @@ def _lacks(
 ) -> Each:
     view = c.view
     where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters.tolist()]
-    what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
+    parts_text = ", ".join(a.name.removeprefix(host).strip() for a in parts)
     free = f"; free: {few(str(view.location(p)) for p in ports)}" if ports else ""
     rule = (
         f"{counted(agree, 'host')} of its kind have {usual}"
@@ -323,7 +323,7 @@ def _lacks(
     return (
         where,
         f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, "
-        f"{rule}{f': without {what}' if what else ''}{free}",
+        f"{rule}{f': without {parts_text}' if parts_text else ''}{free}",
         evidence,
     )
 

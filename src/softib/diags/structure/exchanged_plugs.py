@@ -49,8 +49,8 @@ def group(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Pair], lis
     """Return (swapped pairs, cables of rings with the places where they belong, cables that no other
     puts right)."""
     swapped, rings, left = _confirmed(view, misplaced, _all_support_none_oppose)
-    more, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
-    return [*swapped, *more], rings, left
+    paired, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
+    return [*swapped, *paired], rings, left
 
 
 def unexplained(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:

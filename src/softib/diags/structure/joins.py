@@ -178,8 +178,8 @@ def _compare(compared: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind
 
 
 def _between_groups(compared: Joins, linked: _Links, group: np.ndarray) -> None:
-    """Add the pairs of groups with fewer cables than most. Two groups have no other pair to compare
-    with: one free global port in each is a cable too few."""
+    """Add the pairs of groups with fewer cables than most. With only two groups there is no other
+    pair for comparison: one free global port in each means a missing cable."""
     of, to = group[linked.node], group[linked.peer]
     across = (of >= 0) & (to >= 0) & (of != to)
     groups = int(group.max(initial=-1)) + 1

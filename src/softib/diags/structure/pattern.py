@@ -179,13 +179,13 @@ def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
     return int(hit.sum()) >= SURE_HITS and plain, plain
 
 
-def _plain_numbers(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _plain_numbers(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
     """Return predicted numbers of the peers, one rule a number."""
-    return np.stack([fit_rule(of, target[:, t], known)[0] for t in range(target.shape[1])], axis=1)
+    return np.stack([fit_rule(of, target[:, t], stated)[0] for t in range(target.shape[1])], axis=1)
 
 
 def _numbers_of_peer(
-    of: NodeClass, target: np.ndarray, known: np.ndarray, peer_portnum: np.ndarray | None
+    of: NodeClass, target: np.ndarray, stated: np.ndarray, peer_portnum: np.ndarray | None
 ) -> np.ndarray:
     """Return the same for peers of the same class: grids and dragonflies.
 
@@ -193,12 +193,12 @@ def _numbers_of_peer(
     either order: the global ports of a dragonfly's group are counted through its switches
     (absolute arrangement, Kim et al. 2008).
     """
-    best = _fit_columns(of, target, known)
-    share = _share_of_rows(best, target, known)
-    if peer_portnum is None or share == 1.0 or not known.any():
+    best = _fit_columns(of, target, stated)
+    share = _share_of_rows(best, target, stated)
+    if peer_portnum is None or share == 1.0 or not stated.any():
         return best
     ports = int(of.numbers[:, -1].max()) + 1
-    usable = known & (peer_portnum >= 0) & (peer_portnum < ports)
+    usable = stated & (peer_portnum >= 0) & (peer_portnum < ports)
     for t in range(target.shape[1]):
         span = int(max(of.numbers[:, t].max(), target[:, t].max())) + 1
         for weigh_t, weigh_p in ((ports, 1), (1, span)):
@@ -210,25 +210,25 @@ def _numbers_of_peer(
             fitted = _fit_columns(of.renumbered(numbers, of.nodes), wanted, usable)
             number = fitted[:, -1] // ports if weigh_p == 1 else fitted[:, -1] % span
             tried = np.insert(fitted[:, :-1], t, number, axis=1)
-            if (got := _share_of_rows(tried, target, known)) > share:
+            if (got := _share_of_rows(tried, target, stated)) > share:
                 best, share = tried, got
     return best
 
 
-def _share_of_rows(predicted: np.ndarray, target: np.ndarray, known: np.ndarray) -> float:
-    return float((predicted[known] == target[known]).all(axis=1).mean()) if known.any() else 0.0
+def _share_of_rows(predicted: np.ndarray, target: np.ndarray, stated: np.ndarray) -> float:
+    return float((predicted[stated] == target[stated]).all(axis=1).mean()) if stated.any() else 0.0
 
 
-def _fit_columns(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _fit_columns(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
     """Return one rule a column. A column without a good rule may follow the node's rank among *the
     peer's* others: a dragonfly's global cable ends on the position that the node's group has in the
     list of the peer group."""
-    fits = [fit_rule(of, target[:, t], known) for t in range(target.shape[1])]
+    fits = [fit_rule(of, target[:, t], stated) for t in range(target.shape[1])]
     for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
         for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:
             numbers = of.numbers.copy()
             numbers[:, s] -= (numbers[:, s] > fits[s][0]) & (numbers[:, s] > 0)
-            refit = fit_rule(of.renumbered(numbers, of.nodes), target[:, t], known)
+            refit = fit_rule(of.renumbered(numbers, of.nodes), target[:, t], stated)
             if refit[1] > fits[t][1] + 1e-9:
                 fits[t] = refit
     return np.stack([predicted for predicted, _ in fits], axis=1)

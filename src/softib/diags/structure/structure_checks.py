@@ -13,7 +13,7 @@ from softib.diags.finding import MANY, Finding, Severity, code, few, finding
 from softib.diags.structure.exchanged_plugs import Misplaced
 from softib.diags.structure.exchanges import exchanged_uplinks
 from softib.diags.structure.rails import system_of
-from softib.diags.structure.ranks import tier_name
+from softib.diags.structure.ranks import TREES, tier_name
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
 from softib.iba.node_description import address_of
@@ -216,7 +216,7 @@ def _obeyed(c: Context, port: int) -> tuple[int, int]:
 
 def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: uplinks of two switches that are exchanged."""
-    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+    if c.structure.kind not in TREES:
         return
     view, done = c.view, c.seen.setdefault("cables", set())
     node = view.fabric.port_node
@@ -241,7 +241,7 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
 def uneven_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: switches whose links to the next tier differ from those of
     their kind."""
-    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+    if c.structure.kind not in TREES:
         return
     view = c.view
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)

@@ -124,7 +124,7 @@ class SaClient:
         return self._timers[0][0] if self._timers else None
 
     def tick(self, now_ps: int) -> None:
-        """Repeat unanswered queries, or give them up."""
+        """Repeat unanswered queries, or abandon them."""
         self.now_ps = now_ps
         while (due := self.deadline_ps()) is not None and due <= now_ps:
             tid = heapq.heappop(self._timers)[1]

@@ -203,7 +203,7 @@ class UmadFile:
         self.queue.send(message.tobytes())
 
     def close(self) -> None:
-        """Close the socket and drop what waits."""
+        """Close the socket and drop waiting messages."""
         self.sock.close()
         self.queue.clear()
         for tid in list(self.pending):

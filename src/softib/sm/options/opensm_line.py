@@ -1,6 +1,7 @@
 """Lines and numbers as OpenSM's parser of partitions.conf sees them: C strings in one buffer, and strtoul.
 
-A separator becomes a zero, and the bytes after a line's end are those of an earlier, longer line.
+OpenSM replaces a separator by a zero byte, and leaves the bytes of an earlier, longer line after
+the end of a line.
 """
 
 from __future__ import annotations

@@ -55,13 +55,13 @@ EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
 
 
 class Sweep:
-    """``registered``: PortGUIDs of the previous sweep; ports not among them shall subscribe and join
-    again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
-    ``lids``: the LIDs of each PortGUID, which outlive the sweep. ``before``: results of the previous sweep; devices
-    with different answers are reported. ``master``: the manager is already master, so it clears
-    PortStateChange of the switches that it managed before it reads their ports. For other switches, and before the
-    election, it clears the bit when the switches are programmed, and
-    reads their ports ``again``; ``answers.stale`` says that one had changed.
+    """``registered``: PortGUIDs of the previous sweep; ports not among them shall subscribe and
+    join again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
+    ``lids``: the LIDs of each PortGUID, which outlive the sweep. ``before``: results of the
+    previous sweep; devices with different answers are reported. ``master``: the manager is already
+    master, so it clears PortStateChange of the switches that it managed before it reads their
+    ports. For other switches, and before the election, it clears the bit when the switches are
+    programmed, and reads their ports ``again``; ``answers.stale`` is then set if one had changed.
 
     ``resume``: an incremental sweep discovers only changes since that database (the manager is the master then).
     ``stores`` and ``groups`` outlive the sweep: they have the state of devices.

@@ -192,7 +192,7 @@ class Wire:
     def _take(self, request: Request, offer: Offer) -> None:
         request.peer = offer.peer
         if offer.octets != request.octets:
-            why = f"rank {offer.peer} sends {offer.octets} octets where {request.octets} are received (tag {offer.tag})"
+            why = f"rank {offer.peer} sends {offer.octets} bytes where {request.octets} are received (tag {offer.tag})"
             self._fail(request, PeerLost(why))
             if offer.data is None:
                 self._say_done(offer)

@@ -60,7 +60,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/{domain}/{kind}/{number}")
     def update_object(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
-        """It was changed."""
+        """Handle a changed network or port."""
         tenant = account_of(request).tenant
         if kind == "Network":
             pkey = _pkey(body)

@@ -70,9 +70,9 @@ def add_sharp_calls(app: FastAPI, service: TenantService) -> None:
         service.hosts_members(names)
         pkey = pkey_text(parse_pkey(body.pkey))
         with jobs.lock:
-            known = jobs.all.get(body.app_id)
-            if known is not None and known["hosts_names"] == names:
-                return known
+            allocated = jobs.all.get(body.app_id)
+            if allocated is not None and allocated["hosts_names"] == names:
+                return allocated
             if len(jobs.all) >= MOST:
                 raise InputError(f"{MOST:,} jobs have an aggregation tree; delete those that have ended")
             tree = manager.tree(names)

@@ -96,7 +96,7 @@ def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
     table_end = HEADER.itemsize + 16 * ranks
     if ranks < 1 or len(data) < table_end:
         raise InputError(
-            f"{path}: a binary GOAL schedule of {counted(ranks, 'rank')} is longer than {len(data):,} octets"
+            f"{path}: a binary GOAL schedule of {counted(ranks, 'rank')} is longer than {len(data):,} bytes"
         )
     table = np.frombuffer(data, "<u8", 2 * ranks, HEADER.itemsize).reshape(ranks, 2).astype(np.int64) + AFTER_MAGIC
     return ranks, table
@@ -155,7 +155,7 @@ def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarr
     count = int(np.frombuffer(data, "<u4", 1)[0])
     raise InputError(
         f"{path}: rank {rank}: {counted(count, 'operation')} {plural(count, 'does', 'do')} not fill "
-        f"{len(data):,} octets in any known form"
+        f"{len(data):,} bytes in any known form"
     )
 
 
@@ -192,7 +192,7 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
     computes = kind == Kind.COMPUTE
     size = join("size").astype(np.int64)
     if (size < 0).any():
-        raise InputError(f"{path}: {int(join('size').max()):,} octets or ns are more than a run can count")
+        raise InputError(f"{path}: {int(join('size').max()):,} bytes or ns are more than a run can count")
     n = len(rank)
     begins = np.zeros(n + 1, np.int64)
     np.cumsum(join("followers").astype(np.int64) + join("starters"), out=begins[1:])

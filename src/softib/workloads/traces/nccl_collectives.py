@@ -49,7 +49,7 @@ class NcclCollectives:
         self.latency_us = nodes.overheads.latency_ns / 1000
         """Part of the begin that every message of the program waits for."""
         self.processors: dict[tuple[int, ...], int] = {}
-        self.known: dict[tuple[tuple[int, ...], str, int, int], tuple[Flows, np.ndarray, np.ndarray]] = {}
+        self.converted: dict[tuple[tuple[int, ...], str, int, int], tuple[Flows, np.ndarray, np.ndarray]] = {}
 
     def runs(self, collective: str) -> bool:
         """Return whether NCCL has ``collective``; others are sends and receives."""
@@ -84,9 +84,9 @@ class NcclCollectives:
     ) -> tuple[Flows, np.ndarray, np.ndarray]:
         """Return the flows of a collective, and the ranks that send and receive them."""
         key = (ranks, collective, size, root)
-        if key not in self.known:
-            self.known[key] = self._new(np.array(ranks), collective, size, root)
-        return self.known[key]
+        if key not in self.converted:
+            self.converted[key] = self._new(np.array(ranks), collective, size, root)
+        return self.converted[key]
 
     def _new(self, ranks: np.ndarray, collective: str, size: int, root: int) -> tuple[Flows, np.ndarray, np.ndarray]:
         nodes, kind = self.nodes, LAUNCHED[collective]

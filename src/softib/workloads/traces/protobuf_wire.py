@@ -62,7 +62,7 @@ def delimited(data: bytes) -> Iterator[bytes]:
     while at < len(data):
         length, at = _varint(data, at)
         if length > len(data) - at:
-            raise ValueError(f"ends inside a message of {length:,} octets")
+            raise ValueError(f"ends inside a message of {length:,} bytes")
         yield data[at : at + length]
         at += length
 

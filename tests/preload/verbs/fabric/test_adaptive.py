@@ -60,7 +60,7 @@ def test_the_numbers_of_paths_are_exactly_the_paths_of_the_groups(adaptive):
     several = 0
     for a, b in itertools.permutations(ends(f)[::3], 2):
         first = adaptive.walk(a, f.lid[b], transport=RC)
-        paths = [adaptive.walk(a, f.lid[b], transport=RC, way=w) for w in range(first.ways)]
+        paths = [adaptive.walk(a, f.lid[b], transport=RC, number=n) for n in range(first.choices)]
         assert all(reason(p) == "ok" and p.keep_us == 0 for p in paths)
         assert {tuple(egress(p)) for p in paths} == permitted(f, a, b) and len(paths) == len(permitted(f, a, b))
         several += len(paths) > 1
@@ -75,8 +75,8 @@ def test_other_packets_follow_the_forwarding_table(adaptive):
     table = tuple(egress(adaptive.walk(a, lid)))
 
     def by_table(**route) -> bool:
-        paths = [adaptive.walk(a, lid, **({"transport": RC, "way": w} | route)) for w in range(4)]
-        return all(p.ways == 1 and tuple(egress(p)) == table for p in paths)
+        paths = [adaptive.walk(a, lid, **({"transport": RC, "number": n} | route)) for n in range(4)]
+        return all(p.choices == 1 and tuple(egress(p)) == table for p in paths)
 
     assert not by_table() and by_table(transport=UD) and by_table(transport=UC)
     ARInfo.by_sl_en.set(f.ar_info, 1)

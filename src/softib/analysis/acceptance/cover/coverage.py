@@ -83,7 +83,7 @@ class DirectionLoss(Result):
     loss_percent: float
     rounds: int
     """Number of rounds that loaded it; it was slow in all."""
-    not_told_apart: list[str] = field(default_factory=list)
+    undistinguished: list[str] = field(default_factory=list)
     """Other directions that the same flows crossed in each round."""
 
 

@@ -42,9 +42,9 @@ def _slow(routes: CoverRoutes, slow: SlowDirection, one: DirectionLoss) -> Findi
     text = f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than similar directions, in each of "
     text += counted(one.rounds, "round")
     evidence: dict[str, Any] = {"loss_percent": one.loss_percent, "rounds": one.rounds}
-    if one.not_told_apart:
-        text += f"; not distinguished from {few(one.not_told_apart)}, which the same flows cross"
-        evidence["not_told_apart"] = one.not_told_apart
+    if one.undistinguished:
+        text += f"; not distinguished from {few(one.undistinguished)}, which the same flows cross"
+        evidence["not_told_apart"] = one.undistinguished
     elif host:
         text += "; its adapter, cable and host are not distinguished"
     return finding(codes.SLOW["host" if host else "cable"], [_location(routes, int(p)) for p in ends], text, evidence)

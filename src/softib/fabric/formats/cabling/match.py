@@ -133,7 +133,7 @@ class _Search:
         self.rows: dict[tuple[str, str], list[int]] = defaultdict(list)
         for row, (a, b) in enumerate(plan.node.tolist()):
             self.rows[self.place[a][0], self.place[b][0]].append(row)
-        self.known: dict[tuple[str, str, str, str], int] = {}
+        self.agreeing: dict[tuple[str, str, str, str], int] = {}
 
     def ranked(self) -> list[tuple[int, dict[str, str]]]:
         """Return (rows that agree, plan's group → fabric's group), best first."""
@@ -166,9 +166,9 @@ class _Search:
 
     def _agree(self, a: str, b: str, as_a: str, as_b: str) -> int:
         key = (a, b, as_a, as_b)
-        if key not in self.known:
-            self.known[key] = sum(self._is_cabled(row, as_a, as_b) for row in self.rows[a, b])
-        return self.known[key]
+        if key not in self.agreeing:
+            self.agreeing[key] = sum(self._is_cabled(row, as_a, as_b) for row in self.rows[a, b])
+        return self.agreeing[key]
 
     def _is_cabled(self, row: int, as_a: str, as_b: str) -> bool:
         ports = []
@@ -230,7 +230,7 @@ class _Matching:
         self.why: dict[tuple[int, int], str] = {}
         self.problems: list[Problem] = []
         self.unknown: dict[str, str] = {}
-        self.known: dict[tuple[str, str], tuple[int, str, str]] = {}
+        self.looked_up: dict[tuple[str, str], tuple[int, str, str]] = {}
         self.by_guid = _same_guids(plan, fabric)
 
     def run(self) -> None:
@@ -243,9 +243,9 @@ class _Matching:
                     match = self._of_fabric(row, end, names[end])
                 else:
                     key = (names[end], labels[end])
-                    if key not in self.known:
-                        self.known[key] = self._look_up(*key)
-                    match = self.known[key]
+                    if key not in self.looked_up:
+                        self.looked_up[key] = self._look_up(*key)
+                    match = self.looked_up[key]
                 self._take(row, end, names[end], labels[end], match)
 
     def _look_up(self, device: str, label: str) -> tuple[int, str, str]:

@@ -24,7 +24,7 @@ from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_n
 from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, parse_rate, seems_a_switch
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.foreign_text import NAME
-from softib.foreign_text import shown as shown_text
+from softib.foreign_text import shown as on_one_line
 from softib.iba.constants import NodeType, PortState
 from softib.plain_values import whole_number
 
@@ -141,7 +141,7 @@ class _Reader:
         self.of_label[self.current, cell.get("label", "")] = port
         self.of_any.setdefault(cell.get("label", ""), port)
         if "/" in cell.get("label", ""):
-            self.records.label[self.current, port] = shown_text(cell["label"], NAME)
+            self.records.label[self.current, port] = on_one_line(cell["label"], NAME)
         if cell.get("guid", "").startswith("0x"):
             self.ports.append(_Port(self.current, port, number, cell))
         return True

@@ -9,7 +9,7 @@
 #include "psn.h"
 #include "queue_pair/migrate.h"
 #include "queue_pair/modify.h"
-#include "queue_pair/ways.h"
+#include "queue_pair/flows.h"
 #include "receive.h"
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
@@ -236,7 +236,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(status);
     if (__atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves)
         ve_adopt(q);
-    ve_way_next(q);
+    ve_flow_next(q);
     walked = sv_flow_is_stale(&q->flow);
     if (walked)
         ve_qp_walk(q);

@@ -1,7 +1,7 @@
 /*
  * Adaptive routing: a switch may use any port of a LID's group (softib/iba/vendor/ar.py). Each path has a number,
  * from which a walk takes the port at every switch that may choose; the sender numbers its messages so that they
- * spread (engine/queue_pair/ways.h). With local repair (ARInfo.fr_enabled) a switch whose port towards a LID is down
+ * spread (engine/queue_pair/flows.h). With local repair (ARInfo.fr_enabled) a switch whose port towards a LID is down
  * uses another port of the group, before the subnet manager reacts (softib.agents.kernels.route does the same for MADs).
  *
  * The tables of adaptive routing are lazy columns: they are in a memfd of the daemon. Access through a mapping would
@@ -63,10 +63,10 @@ static uint32_t spread(const uint8_t info[SV_AR_INFO_OCTETS], unsigned state, co
     if (keep_us > path->keep_us)
         path->keep_us = keep_us;
     /* The sum differs by pair of ports: the numbers of few paths cover different ports of the later switches. */
-    uint32_t port = ports[(path->number + route->port + route->dlid) % n];
+    uint32_t port = ports[(path->rest + route->port + route->dlid) % n];
 
-    path->number /= n;
-    path->ways = path->ways * n < SV_PATH_WAYS ? path->ways * n : SV_PATH_WAYS;
+    path->rest /= n;
+    path->choices = path->choices * n < SV_PATH_CHOICES ? path->choices * n : SV_PATH_CHOICES;
     return port;
 }
 

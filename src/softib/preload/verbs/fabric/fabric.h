@@ -94,7 +94,7 @@ struct sv_flow {
     uint8_t reason[2];          /* enum sv_reason, forward and back */
     uint8_t mtu, vl;
     uint16_t links[2];
-    uint16_t ways;              /* paths among which adaptive routing chooses; 1: no switch does */
+    uint16_t choices;              /* paths among which adaptive routing chooses; 1: no switch does */
     uint32_t keep_us;           /* as in sv_path */
     struct softib_cell *cell;   /* NULL: not allocated yet, or the traffic file is full */
     /* Bit errors: n packets of w dwords in all arrive with probability exp(-(n loss[direction][0] + 4 w loss[direction][1])). */

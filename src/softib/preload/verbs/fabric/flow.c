@@ -48,14 +48,14 @@ int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const
     flow->dest = paths[0].dest;
     flow->mtu = paths[0].mtu;
     flow->vl = paths[0].vl;
-    flow->ways = paths[0].ways;
+    flow->choices = paths[0].choices;
     flow->keep_us = paths[0].keep_us;
     directions[0] = direction_of(&paths[0]);
     if (back) {
         sv_path_walk(&sv_shared_fabric, back, &paths[1]);
         directions[1] = direction_of(&paths[1]);
-        if (paths[1].ways > flow->ways)
-            flow->ways = paths[1].ways;
+        if (paths[1].choices > flow->choices)
+            flow->choices = paths[1].choices;
     } else {
         directions[1].drop = SV_NO_PORT;
     }
@@ -85,7 +85,7 @@ int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct 
     flow->links[1] = 0;
     flow->mtu = 5;
     flow->vl = 0;
-    flow->ways = 1;
+    flow->choices = 1;
     return settle(flow, directions, &label);
 }
 

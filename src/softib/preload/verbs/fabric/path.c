@@ -210,8 +210,8 @@ enum sv_reason sv_path_walk(const struct sv_shared_fabric *b, const struct sv_ro
     path->mtu = 5;
     path->vl = 0;
     path->links = 0;
-    path->ways = 1;
-    path->number = route->way;
+    path->choices = 1;
+    path->rest = route->number;
     path->keep_us = 0;
     if (!travel(b, route, path))
         return path->reason;

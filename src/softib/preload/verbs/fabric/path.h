@@ -15,7 +15,7 @@
 
 #define SV_PATH_LINKS 128
 #define SV_NO_PORT 0xFFFFFFFFu
-#define SV_PATH_WAYS 64      /* of the paths of adaptive routing, a flow uses this many */
+#define SV_PATH_CHOICES 64      /* of the paths of adaptive routing, a flow uses this many */
 #define SV_TRANSPORT_RC 2    /* bits of ARInfo.by_transport_disable */
 #define SV_TRANSPORT_UC 4
 
@@ -43,7 +43,7 @@ struct sv_route_key {
     uint8_t sl;
     uint8_t mtu;        /* code of the path MTU (1: 256 .. 5: 4096); 0 = the largest that fits */
     uint8_t transport;  /* SV_TRANSPORT_*: where switches route it adaptively; 0 = by the forwarding tables alone */
-    uint16_t way;       /* number of the path, where switches route adaptively */
+    uint16_t number;      /* number of the path, where switches route adaptively */
     bool is_global;
     uint8_t dgid[16];   /* is_global */
 };
@@ -56,8 +56,8 @@ struct sv_path {
     uint8_t counter;    /* counter of `drop` that they increment: SOFTIB_DROP_* of traffic.h */
     uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
     uint8_t vl;         /* on the first link */
-    uint16_t ways;      /* numbers of different paths, at most SV_PATH_WAYS; 1: no switch chooses */
-    uint32_t number;    /* during the walk: rest of the path's number */
+    uint16_t choices;      /* numbers of different paths, at most SV_PATH_CHOICES; 1: no switch chooses */
+    uint32_t rest;      /* during the walk: rest of the path's number */
     uint32_t keep_us;   /* pause after which the flow may change its path; 0: each message may, UINT32_MAX: never */
     uint16_t links;     /* links that packets pass, up to the loss */
     uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */

@@ -11,7 +11,7 @@
 #include "migrate.h"
 #include "../completion/events.h"
 #include "modify.h"
-#include "ways.h"
+#include "flows.h"
 #include "../../memory/locks.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ void ve_adopt(struct ve_qp *q)
     q->route.sl = a->ah_attr.sl;
     q->route.is_global = a->ah_attr.is_global;
     memcpy(q->route.dgid, a->ah_attr.grh.dgid.raw, 16);
-    ve_ways_drop(q);
+    ve_flows_drop(q);
     ve_qp_walk(q);
 }
 

@@ -6,7 +6,7 @@
 #include "modify.h"
 #include "../completion/complete.h"
 #include "migrate.h"
-#include "ways.h"
+#include "flows.h"
 #include "../send.h"
 #include "../scheduling/sq_sched.h"
 #include "../tag_matching/tag_matching.h"
@@ -243,7 +243,7 @@ static void reset(struct ve_qp *q)
     ve_rndv_abort(q);
     q->waits = VE_NONE;
     q->early = q->executed = q->overran = false;
-    ve_ways_drop(q);
+    ve_flows_drop(q);
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
 }
@@ -293,7 +293,7 @@ int ve_qp_walk(struct ve_qp *q)
 {
     int error = walk(q);
 
-    ve_ways_fit(q);
+    ve_flows_fit(q);
     return error;
 }
 
@@ -315,7 +315,7 @@ static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_att
     struct softib_event drained = { .type = IBV_EVENT_SQ_DRAINED, .element = (uintptr_t)&q->ex.qp_base };
 
     if ((to == IBV_QPS_RTR || to == IBV_QPS_RTS) && q->s->type != IBV_QPT_UD) {
-        ve_ways_drop(q);
+        ve_flows_drop(q);
         ve_qp_walk(q);
     }
     if (to == IBV_QPS_RTR)

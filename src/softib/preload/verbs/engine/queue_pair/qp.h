@@ -33,8 +33,8 @@ struct ve_qp {
     struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
     struct sv_route_key route, return_route;
-    struct sv_flow *ways;           /* ways.h: of all its paths but the current one; NULL: it has one */
-    uint16_t ways_n;
+    struct sv_flow *flows;          /* flows.h: of all its paths but the current one; NULL: it has one */
+    uint16_t flows_n;
     uint64_t send_cq;
     uint32_t sq_psn;
     uint32_t max_send, max_sges, max_inline, max_recv;

@@ -40,35 +40,35 @@ static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *rout
     return sv_path_walk(&sv_shared_fabric, route, path) == SV_OK && sv_timed_path_lay(timed, path->egress, path->links, route->sl);
 }
 
-/* Lay path number `way`, and back if `answer` has the LID of the sender (0: no answer). */
-static bool lay_way(struct ve_timed_way *way, struct sv_route_key route, uint16_t answer, struct sv_path *path)
+/* Lay a path, and back if `answer` has the LID of the sender (0: no answer). */
+static bool lay_trip(struct ve_round_trip *trip, struct sv_route_key route, uint16_t answer, struct sv_path *path)
 {
     struct sv_path back;
 
-    if (!lay_one(&way->there, &route, path))
+    if (!lay_one(&trip->there, &route, path))
         return false;
     if (!answer)
         return true;
     route.port = path->dest;
     route.dlid = answer;
     route.is_global = false;
-    if (!lay_one(&way->back, &route, &back))
+    if (!lay_one(&trip->back, &route, &back))
         return false;
-    if (back.ways > path->ways)
-        path->ways = back.ways;
+    if (back.choices > path->choices)
+        path->choices = back.choices;
     return true;
 }
 
 /* Room for `n` paths. */
 static bool room(struct ve_sq_sched *l, unsigned n)
 {
-    struct ve_timed_way *ways = n > l->ways_n ? realloc(l->ways, n * sizeof *ways) : l->ways;
+    struct ve_round_trip *trips = n > l->trips_n ? realloc(l->trips, n * sizeof *trips) : l->trips;
 
-    if (!ways)
+    if (!trips)
         return false;
-    l->ways = ways;
-    while (l->ways_n < n)
-        ways[l->ways_n++] = (struct ve_timed_way){ 0 };
+    l->trips = trips;
+    while (l->trips_n < n)
+        trips[l->trips_n++] = (struct ve_round_trip){ 0 };
     return true;
 }
 
@@ -77,7 +77,7 @@ static bool lay_group(struct ve_qp *q, struct ve_sq_sched *l)
 {
     uint32_t egress[1] = { q->s->port };
 
-    return sv_timed_path_lay(&l->ways[0].there, egress, 1, l->sl);
+    return sv_timed_path_lay(&l->trips[0].there, egress, 1, l->sl);
 }
 
 static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
@@ -89,7 +89,7 @@ static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 
     route.port = q->s->port;
     route.pkey = q->s->pkey;
-    route.way = 0;
+    route.number = 0;
     if (datagram) {
         route = (struct sv_route_key){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
     }
@@ -104,13 +104,13 @@ static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
     }
     if (datagram || q->s->type == IBV_QPT_UC)
         answer = 0;
-    if (!lay_way(&l->ways[0], route, answer, &path))
+    if (!lay_trip(&l->trips[0], route, answer, &path))
         return false;
     l->keep_us = path.keep_us;
     l->laid_n = 1;
-    for (unsigned n = path.ways; l->laid_n < n && room(l, n); l->laid_n++) {
-        route.way = l->laid_n;
-        if (!lay_way(&l->ways[l->laid_n], route, answer, &path))
+    for (unsigned n = path.choices; l->laid_n < n && room(l, n); l->laid_n++) {
+        route.number = l->laid_n;
+        if (!lay_trip(&l->trips[l->laid_n], route, answer, &path))
             break;
     }
     return true;
@@ -119,7 +119,7 @@ static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 /* Return the path that the switches would choose at `now`: of equal ones, each in turn. */
 static unsigned choose(struct ve_sq_sched *l, uint64_t now)
 {
-    unsigned best = l->turn++ % l->laid_n;
+    unsigned best = l->rotation++ % l->laid_n;
 
     if (l->laid_n < 2)
         return 0;
@@ -127,10 +127,10 @@ static unsigned choose(struct ve_sq_sched *l, uint64_t now)
         (l->keep_us == UINT32_MAX || now - l->last_posted < 1000 * (uint64_t)l->keep_us))
         return l->chosen;
     for (unsigned i = 1, first = best; i < l->laid_n; i++) {
-        unsigned way = (first + i) % l->laid_n;
+        unsigned trip = (first + i) % l->laid_n;
 
-        if (sv_timed_path_is_freer(&l->ways[way].there, &l->ways[best].there, now))
-            best = way;
+        if (sv_timed_path_is_freer(&l->trips[trip].there, &l->trips[best].there, now))
+            best = trip;
     }
     return best;
 }
@@ -156,23 +156,23 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
     unsigned more = (datagram ? SV_WIRE_UD : 0) | (q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
     uint32_t mtu = datagram ? 4096 : 128u << q->route.mtu;
     uint64_t payload = 0, back;
-    const struct ve_timed_way *way;
+    const struct ve_round_trip *trip;
 
     for (uint32_t i = 0; i < wr->sges; i++)
         payload += wr->sge[i].length;
     if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV || !paths(q, l, wr))
         return;
-    l->chosen = when->way = (uint16_t)choose(l, when->posted);
+    l->chosen = when->path_number = (uint16_t)choose(l, when->posted);
     l->last_posted = when->posted;
-    way = &l->ways[when->way];
+    trip = &l->trips[when->path_number];
     when->octets = payload;
-    when->run = sv_timed_path_pass(&way->there, when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
-                way->there.latency_ns;
+    when->run = sv_timed_path_pass(&trip->there, when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
+                trip->there.latency_ns;
     when->done = when->run;
     if (!reliable)
         return;
-    back = sv_timed_path_pass(&way->back, when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + way->there.latency_ns;
-    when->done = (back > when->run ? back : when->run) + way->back.latency_ns;
+    back = sv_timed_path_pass(&trip->back, when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + trip->there.latency_ns;
+    when->done = (back > when->run ? back : when->run) + trip->back.latency_ns;
     if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
         when->run = when->done; /* the data arrives no earlier than that */
     if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {

@@ -103,7 +103,7 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
         return false;
     l->done = when->done;
     l->octets = when->octets;
-    l->way = when->way;
+    l->path_number = when->path_number;
     return true;
 }
 
@@ -135,9 +135,9 @@ void ve_ran(struct ve_qp *q, uint64_t began, bool done)
         learn(&l->byte_ns, (took - l->base_ns) / l->octets);
 }
 
-unsigned ve_scheduled_way(const struct ve_qp *q)
+unsigned ve_scheduled_path(const struct ve_qp *q)
 {
-    return q->sched ? q->sched->way : 0;
+    return q->sched ? q->sched->path_number : 0;
 }
 
 bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
@@ -184,11 +184,11 @@ void ve_sched_free(struct ve_qp *q)
 
     if (!l)
         return;
-    for (unsigned i = 0; i < l->ways_n; i++) {
-        sv_timed_path_free(&l->ways[i].there);
-        sv_timed_path_free(&l->ways[i].back);
+    for (unsigned i = 0; i < l->trips_n; i++) {
+        sv_timed_path_free(&l->trips[i].there);
+        sv_timed_path_free(&l->trips[i].back);
     }
-    free(l->ways);
+    free(l->trips);
     free(l->when);
     free(l->held);
     free(l);

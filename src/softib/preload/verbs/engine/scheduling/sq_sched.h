@@ -25,8 +25,8 @@ void ve_modes_read(void);
 void ve_schedule(struct ve_qp *q, const struct ve_wr *wr);
 /* Return whether the first request is due. `now`: ns. */
 bool ve_is_due(struct ve_qp *q, uint64_t now);
-/* Paced: number of the path that the current request takes (queue_pair/ways.h). */
-unsigned ve_scheduled_way(const struct ve_qp *q);
+/* Paced: number of the path that the current request takes (queue_pair/flows.h). */
+unsigned ve_scheduled_path(const struct ve_qp *q);
 /* The request was executed, starting at `began`; `done`: it will not run again. */
 void ve_ran(struct ve_qp *q, uint64_t began, bool done);
 /* Keep a completion that is not due yet (true). */

@@ -11,7 +11,7 @@ struct ve_when {                /* of a request in the send queue, ns */
     uint64_t latest;            /* strict */
     uint64_t octets;            /* bytes to copy */
     uint32_t polls;             /* strict: executed by this poll */
-    uint16_t way;               /* number of its path, where switches route adaptively */
+    uint16_t path_number;               /* number of its path, where switches route adaptively */
 };
 
 struct ve_held {
@@ -19,7 +19,7 @@ struct ve_held {
     struct softib_cqe cqe;
 };
 
-struct ve_timed_way {
+struct ve_round_trip {
     struct sv_timed_path there, back;
 };
 
@@ -30,11 +30,11 @@ struct ve_sq_sched {
     uint64_t last_run, last_read; /* latest of earlier requests: execution; completion of READs */
     uint64_t done, octets;      /* of the current request */
     double base_ns, byte_ns;   /* measured cost of execution: per request, per byte */
-    struct ve_timed_way *ways;  /* the paths among which adaptive routing chooses; NULL: none laid yet */
-    uint16_t ways_n, laid_n;    /* entries of `ways`; those of the current destination */
-    uint16_t way;               /* of the current request */
+    struct ve_round_trip *trips;  /* the paths among which adaptive routing chooses; NULL: none laid yet */
+    uint16_t trips_n, laid_n;    /* entries of `trips`; those of the current destination */
+    uint16_t path_number;               /* of the current request */
     uint16_t chosen;            /* of the last request posted */
-    uint32_t keep_us, turn;     /* as in sv_path; where equal paths begin */
+    uint32_t keep_us, rotation;     /* as in sv_path; where equal paths begin */
     uint64_t last_posted;
     uint64_t epoch;
     uint16_t dlid;              /* responder */

@@ -4,16 +4,16 @@
  * the next in turn. The flow of the current path is q->flow, with its cell, so that counters show where
  * packets went.
  */
-#ifndef SOFTIB_VERBS_ENGINE_WAYS_H
-#define SOFTIB_VERBS_ENGINE_WAYS_H
+#ifndef SOFTIB_VERBS_ENGINE_FLOWS_H
+#define SOFTIB_VERBS_ENGINE_FLOWS_H
 
 #include "qp.h"
 
 /* Take the path of the next message. */
-void ve_way_next(struct ve_qp *q);
+void ve_flow_next(struct ve_qp *q);
 /* After a walk: as many paths as it found. */
-void ve_ways_fit(struct ve_qp *q);
+void ve_flows_fit(struct ve_qp *q);
 /* The destination changes: release all paths but the current one. */
-void ve_ways_drop(struct ve_qp *q);
+void ve_flows_drop(struct ve_qp *q);
 
 #endif
