@@ -203,13 +203,13 @@ def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, e
 
     Raises :class:`UnreadableFile` as :func:`content` does, and if the file is cut, binary or not UTF-8.
     """
-    got = text_content(path, most, what) if errors == "strict" else content(path, most, what)
+    got = text_content(path, most, kind) if errors == "strict" else content(path, most, kind)
     if got.flaw:
         raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
     try:
         return got.data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
+        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {kind}") from None
 
 
 def text_content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
