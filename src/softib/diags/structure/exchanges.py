@@ -9,6 +9,11 @@ is unlike all others (another fault, a single storage leaf) does not hide the ex
 
 Which cable it is, where several join the same two nodes, is decided by the port numbers: on
 switches like A that port leads to Q, on chips like P that port leads to B.
+
+After an exchange between two pods of a three-level tree, A is as similar to its pod's kind as to the
+kind of B, so that exchanging the other two cables would make the table even as well. Only one of these
+readings is true. The port numbers decide which: the same port of the other cores leads to the pod
+of B.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -71,14 +77,14 @@ class _Side:
     """Comparison of the switches of one tier by their links to another: for each odd switch, its
     surplus and missing links.
 
-    ``claims``: {switch: {(surplus, missing)}} compared with the most similar rows; ``like``:
-    {switch: those switches}. ``many``: so large a share is unlike the rest that exchanges must explain
-    all of their ``surplus`` links.
+    ``claims``: {switch: {(surplus, missing): the kinds that it differs from so}} compared with the most
+    similar rows; ``like``: {switch: those switches}. ``many``: so large a share is unlike the rest that
+    exchanges must explain all of their ``surplus`` links.
     """
 
     def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
         node = view.fabric.port_node
-        self.claims: dict[int, set[tuple[int, int]]] = {}
+        self.claims: dict[int, dict[tuple[int, int], set[int]]] = {}
         self.like: dict[int, list[int]] = {}
         self.many, self.surplus = False, 0
         rows: dict[int, Row] = {}
@@ -110,11 +116,13 @@ class _Side:
             least = min((sum(map(abs, d.values())) for d in apart), default=MAX_DIFFERENCE + 1)
             for k, difference in zip(nearest, apart, strict=True):
                 if least <= MAX_DIFFERENCE and sum(map(abs, difference.values())) == least:
-                    self._claim(switch, difference, usual[k])
+                    self._claim(switch, difference, k, usual[k])
 
-    def _claim(self, switch: int, difference: Row, members: list[int]) -> None:
-        more, fewer = (sorted(n for n, d in difference.items() if d * sign > 0) for sign in (1, -1))
-        self.claims.setdefault(switch, set()).update((m, f) for m in more for f in fewer)
+    def _claim(self, switch: int, difference: Row, kind: int, members: list[int]) -> None:
+        surplus, missing = (sorted(n for n, d in difference.items() if d * sign > 0) for sign in (1, -1))
+        claims = self.claims.setdefault(switch, {})
+        for claim in ((s, m) for s in surplus for m in missing):
+            claims.setdefault(claim, set()).add(kind)
         self.like.setdefault(switch, []).extend(members)
 
 
@@ -133,39 +141,84 @@ def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable
     up = rank[node[a]] < rank[node[b]]
     low, high = np.where(up, a, b), np.where(up, b, a)
     out: list[tuple[OddCable, OddCable]] = []
+    pods = _Pods(view, rank)
     for r in range(1, int(rank.max(initial=0))):
         tier = (rank[node[low]] == r) & (rank[node[high]] == r + 1)
         below, above = _Side(view, low[tier], high[tier]), _Side(view, high[tier], low[tier])
-        exchanges = list(_of_tier(view, below, above))
+        exchanges = list(_of_tier(view, pods, below, above))
         open_sides = [
             side for side in (below, above) if side.many and side.claims and 2 * len(exchanges) != side.surplus
         ]
         for side in open_sides:
             side.claims.clear()
-        out += list(_of_tier(view, below, above)) if open_sides else exchanges
+        out += list(_of_tier(view, pods, below, above)) if open_sides else exchanges
     return out
 
 
-def _of_tier(view: FabricView, below: _Side, above: _Side) -> Iterator[tuple[OddCable, OddCable]]:
-    witnesses: dict[_Exchange, int] = {}
-    for x in _candidates(below, above):
-        claimed = (
-            (x.p, x.q) in below.claims.get(x.a, ()),
-            (x.q, x.p) in below.claims.get(x.b, ()),
-            (x.a, x.b) in above.claims.get(x.p, ()),
-            (x.b, x.a) in above.claims.get(x.q, ()),
-        )
-        if (claimed[0] or claimed[2]) and (claimed[1] or claimed[3]):  # other switches count each of the two as surplus
-            witnesses[x] = sum(claimed)
+def _of_tier(view: FabricView, pods: _Pods, below: _Side, above: _Side) -> Iterator[tuple[OddCable, OddCable]]:
+    claimed = {x: _claimed(below, above, x) for x in _candidates(below, above)}
+    ranked = []
+    for x, kinds in claimed.items():
+        a, b, p, q = (x.a in kinds, x.b in kinds, x.p in kinds, x.q in kinds)
+        if (a or p) and (b or q):  # other switches count each of the two as surplus
+            ranked.append((-len(kinds), -pods.share(x) - pods.share(x.turned()), x))
     used: set[tuple[int, int]] = set()  # links in excess and missing links, each the evidence of one exchange
-    for x in sorted(witnesses, key=lambda x: (-witnesses[x], x)):
+    like: dict[int, set[int]] = {}  # kinds of each switch that all of its exchanges agree with
+    for _, _, x in sorted(ranked):
         links = {(x.a, x.p), (x.b, x.q), (x.a, x.q), (x.b, x.p)}
         if used & links or len({x.a, x.b, x.p, x.q}) < 4:
             continue
+        left = {switch: like.get(switch, kinds) & kinds for switch, kinds in claimed[x].items()}
         first, second = _cable(view, below, above, x), _cable(view, below, above, x.turned())
-        if first is not None and second is not None:
+        if all(left.values()) and first is not None and second is not None:
             used |= links
+            like |= left
             yield first, second
+
+
+def _claimed(below: _Side, above: _Side, x: _Exchange) -> dict[int, set[int]]:
+    """Return the kinds by which each of the four switches claims its part of ``x``, without those that do not."""
+    of = {
+        x.a: below.claims.get(x.a, {}).get((x.p, x.q)),
+        x.b: below.claims.get(x.b, {}).get((x.q, x.p)),
+        x.p: above.claims.get(x.p, {}).get((x.a, x.b)),
+        x.q: above.claims.get(x.q, {}).get((x.b, x.a)),
+    }
+    return {switch: kinds for switch, kinds in of.items() if kinds}
+
+
+class _Pods:
+    """The port numbers of an upper tier as a rule: one number leads to switches of one pod, which have most switches
+    below in common."""
+
+    def __init__(self, view: FabricView, rank: np.ndarray):
+        self.view, self.rank = view, rank
+        self.children = cache(self._children)
+
+    def share(self, x: _Exchange) -> float:
+        """Return how much more often the ports like that from ``x.p`` to ``x.a`` lead to the pod of ``x.b`` than to
+        the pod of ``x.a``, -1 to 1."""
+        f, a, b = self.view.fabric, self.children(x.a), self.children(x.b)
+        if not a or not b or self._alike(a, b):
+            return 0.0
+        ports = [p for p in f.ports_of(x.p) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == x.a]
+        votes: list[int] = []
+        for number in (int(f.port_num[p]) for p in ports):
+            tier = np.flatnonzero((self.rank == self.rank[x.p]) & self.view.is_switch & (f.node_nports >= number))
+            peers = f.port_peer[f.node_base[tier[~np.isin(tier, (x.p, x.q))]] + number]
+            pods = [self.children(n) for n in f.port_node[peers[peers >= 0]].tolist()]
+            votes += [self._alike(pod, b) - self._alike(pod, a) for pod in pods]
+        return sum(votes) / len(votes) if votes else 0.0
+
+    def _children(self, node: int) -> frozenset[int]:
+        f = self.view.fabric
+        peers = f.port_peer[list(f.ports_of(node))]
+        nodes = f.port_node[peers[peers >= 0]]
+        return frozenset(nodes[self.view.is_switch[nodes] & (self.rank[nodes] < self.rank[node])].tolist())
+
+    @staticmethod
+    def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
+        return 2 * len(one & other) > min(len(one), len(other))
 
 
 def _candidates(below: _Side, above: _Side) -> set[_Exchange]:
