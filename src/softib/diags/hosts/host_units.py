@@ -192,7 +192,7 @@ def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> It
     if len(leaves) < MIN_LEAVES:
         return
     last = int(f.node_nports[leaves].max())
-    used = np.zeros((len(leaves), last + 2), bool)
+    used = np.zeros((len(leaves), last + 3), bool)
     for i, leaf in enumerate(leaves.tolist()):
         ports = np.array([p for p in f.ports_of(leaf) if p in held], np.int64)
         used[i, f.port_num[ports]] = True
@@ -204,9 +204,11 @@ def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> It
     gaps = np.argwhere(always & ~used[kind])
     if not always.any() or len(gaps) > max(1, FEW * len(kind) * int(always.sum())):
         return
+    first = int(np.argmax(always))  # spare ports are at the end of a row of hosts, not at its start
     for i, number in gaps.tolist():
         leaf = int(leaves[kind[i]])
         port = int(f.node_base[leaf]) + number
-        if number > f.node_nports[leaf] or f.port_cable[port] >= 0 or not used[kind[i], [number - 1, number + 1]].all():
+        neighbours = [number + 1, number + (2 if number == first else -1)]
+        if number > f.node_nports[leaf] or f.port_cable[port] >= 0 or not used[kind[i], neighbours].all():
             continue
         yield Vacancy((port,), _neighbours(view, int(f.node_base[leaf]), number, held), False)

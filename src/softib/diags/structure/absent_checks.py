@@ -81,18 +81,28 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     c.seen["of absent switches"] = explained.union(*nameless) if nameless else explained
     yield from (_switch(c, a) for a in switches)
     for row in nameless:
-        numbers = sorted({int(n) for n in view.fabric.port_num[row]})
-        holders = len(set(view.fabric.port_node[row].tolist()))
-        one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
-        yield finding(
-            ABSENT_SWITCH,
-            map(view.location, row),
-            f"{one} free on all {counted(holders, 'switch')} that reach the same ones as "
-            f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a "
-            f"switch were not there",
-            {"ports": numbers, "switches": holders},
-        )
+        yield _nameless(c, row)
     yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
+
+
+def _nameless(c: Context, row: list[int]) -> Finding:
+    """Report an absent switch that only the free ports of ``row`` imply."""
+    view, f = c.view, c.view.fabric
+    parts = []
+    for tier in np.unique(c.structure.rank[f.port_node[row]]).tolist():
+        at = [p for p in row if c.structure.rank[f.port_node[p]] == tier]
+        numbers = sorted({int(n) for n in f.port_num[at]})
+        ports = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
+        parts.append(
+            f"{ports} free on all {counted(len(set(f.port_node[at].tolist())), 'switch')} that reach the same ones as "
+            f"{view.display_names[int(f.port_node[at[0]])]}"
+        )
+    return finding(
+        ABSENT_SWITCH,
+        map(view.location, row),
+        f"{' and '.join(parts)}, though similar ports are in use, as if a switch were not there",
+        {"ports": sorted({int(n) for n in f.port_num[row]}), "switches": len(set(f.port_node[row].tolist()))},
+    )
 
 
 def _free_ports_of_lone_switches(c: Context) -> int:
@@ -168,13 +178,14 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
         for place in vacancies(view, c.structure.rank):
             if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.neighbours)):
                 continue
-            neighbours = " and ".join(view.display_names[n] for n in place.neighbours)
+            between = "between " if len(place.neighbours) > 1 else "in front of "
+            between += " and ".join(view.display_names[n] for n in place.neighbours)
             ports = few(str(view.location(p)) for p in place.ports)
             subject = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
             several.append(
                 (
                     [view.location(p) for p in place.ports],
-                    f"{subject} free where a host belongs between {neighbours}: {ports}",
+                    f"{subject} free where a host belongs {between}: {ports}",
                     {"neighbours": [view.display_names[n] for n in place.neighbours]},
                 )
             )
@@ -188,14 +199,17 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
 
 
 def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
-    """The names on both sides have close numbers: then a missing host leaves a gap in
-    their numbers."""
+    """Return whether the names on both sides have close numbers: then a missing host leaves a gap in their numbers.
+    In front of a row, the names of its first two hosts decide."""
+    if len(neighbours) == 1:
+        f = c.view.fabric
+        leaf_ports = [int(p) for p in f.port_peer[list(f.ports_of(neighbours[0]))] if p >= 0]
+        following = [int(f.port_peer[p + 1]) for p in leaf_ports if p + 1 in f.ports_of(int(f.port_node[p]))]
+        neighbours += tuple(int(f.port_node[p]) for p in following[:1] if p >= 0)
     numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
-    return (
-        len(neighbours) == 2
-        and len(numbers[0]) == len(numbers[1])
-        and all(abs(a - b) <= IN_SEQUENCE for a, b in zip(*numbers, strict=True))
-    )
+    if len(numbers) != 2 or len(numbers[0]) != len(numbers[1]):
+        return False
+    return 0 < max((abs(a - b) for a, b in zip(*numbers, strict=True)), default=0) <= IN_SEQUENCE
 
 
 def _host(c: Context, host: str, parts: list[Absent]) -> Each:

@@ -1,12 +1,14 @@
 """Switches without numbered names that are not there: a port number that is free on all switches of
-a kind, between used ones."""
+a kind, between used ones, or in use on all switches of the other planes."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.structure.absent_ports import ALL_FREE, Absent
 from softib.diags.view import FabricView
 
@@ -19,6 +21,8 @@ MAX_MISSING, MIN_WITNESSES = 0.25, 6
 site is built); switches of a kind that are needed for two."""
 MIN_USED = 6
 """… port numbers in use on all of them, from which a number that all leave free is a gap."""
+MIN_PLANES = 2
+"""Planes with all of their switches, from which another one lacks some."""
 
 
 def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
@@ -34,12 +38,65 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
     a, b = view.port_a[links], view.port_b[links]
     ports, peers = np.concatenate([a, b]), np.concatenate([b, a])
     out: list[list[int]] = []
+    growth: list[list[int]] = []
     for sign in (1, -1):
         rows = ports[
             sign * rank[f.port_node[peers]].astype(np.int64) > sign * rank[f.port_node[ports]].astype(np.int64)
         ]
         if len(rows):
-            out += _free_numbers(view, rank, rows, explained)
+            numbered = _free_numbers(view, rank, rows, explained)
+            taken = explained.union(*numbered)
+            in_planes = [row for row in _of_planes(view, rank, rows) if not taken & set(row)]
+            out += numbered + in_planes
+            if sign < 0:  # a site grows by leaves, at the end: such ports are evidence only beside those below
+                last = np.zeros(len(view.names), np.int64)
+                np.maximum.at(last, f.port_node[rows], f.port_num[rows])
+                growth = [row for row in in_planes if all(f.port_num[row] > last[f.port_node[row]])]
+    return [row for row in _both_sides(view, rank, out) if row not in growth]
+
+
+def _of_planes(view: FabricView, rank: np.ndarray, rows: np.ndarray) -> Iterator[list[int]]:
+    """Yield the free ports of each switch that a plane lacks.
+
+    A plane are switches of one tier with all their peers in the next, without a cable to another plane: the pods of
+    a tree for its leaves, the groups of cores for its aggregation switches. Most planes are of equal size. Where one
+    has all members but fewer peers, a port number that all other planes use is free on all of its members.
+    """
+    f = view.fabric
+    for tier in np.unique(rank[f.port_node[rows]]).tolist():
+        ports = rows[rank[f.port_node[rows]] == tier]
+        node, peer = f.port_node[ports], f.port_node[f.port_peer[ports]]
+        plane = components(len(view.names), node, peer)
+        sizes = {
+            p: (len(np.unique(node[plane[node] == p])), len(np.unique(peer[plane[node] == p])))
+            for p in np.unique(plane[node]).tolist()
+        }
+        (usual, whole), *_ = Counter(sizes.values()).most_common(1)
+        if whole < MIN_PLANES or 2 * whole <= len(sizes):
+            continue
+        complete = ports[[sizes[p] == usual for p in plane[node].tolist()]]
+        members = np.unique(f.port_node[complete])
+        numbers = np.flatnonzero(np.bincount(f.port_num[complete]) == len(members)).tolist()
+        a_pair = len(complete) // (whole * usual[0] * usual[1]) or 1
+        for p, (switches, peers) in sizes.items():
+            missing, of = usual[1] - peers, np.unique(node[plane[node] == p])
+            if switches != usual[0] or not 1 <= missing <= max(1, MAX_MISSING * usual[1]):
+                continue
+            free = {n: [int(f.node_base[m]) + n for m in of.tolist() if f.node_nports[m] >= n] for n in numbers}
+            free = {n: row for n, row in free.items() if len(row) == switches and (f.port_cable[row] < 0).all()}
+            if len(free) == missing * a_pair:
+                for group in _peers_of(list(free), _offsets(view, complete), a_pair):
+                    yield [port for n in sorted(group) for port in free[n]]
+
+
+def _both_sides(view: FabricView, rank: np.ndarray, rows: list[list[int]]) -> list[list[int]]:
+    """Join the only two rows of one absent switch between two tiers: free below it and above it."""
+    tiers = [int(rank[view.fabric.port_node[row[0]]]) for row in rows]
+    out = []
+    for row, tier in zip(rows, tiers, strict=True):
+        if tiers.count(tier) == tiers.count(tier + 2) == 1 and len(rows) == 2:
+            return [row + rows[tiers.index(tier + 2)]]
+        out.append(row)
     return out
 
 
