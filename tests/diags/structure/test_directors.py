@@ -50,6 +50,37 @@ def test_a_line_card_that_the_other_directors_have_is_a_fault() -> None:
     assert "between theirs are free" not in found[0].message, "ports of a backplane are not free"
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_middle_one_of_three_fabric_boards_is_named_by_the_others(count: int) -> None:
+    """Two boards make no row of names, but the ports between theirs are free on all line boards."""
+    s = Site()
+    for d in range(1, count + 1):
+        for kind, boards in (("S", 3), ("L", 6)):
+            s.nodes |= {
+                f"{kind}{d}.{n}": (True, 36, f"MF0;dir{d}:CS7500/{kind}{n:02d}/U1") for n in range(1, boards + 1)
+            }
+        s.cables += [
+            ((f"L{d}.{n}", 19 + 6 * m + k), (f"S{d}.{m + 1}", 6 * (n - 1) + k + 1))
+            for n in range(1, 7)
+            for m in range(3)
+            for k in range(6)
+        ]
+    for leaf in range(1, 7):
+        s.nodes[f"edge{leaf}"] = (True, 36, f"MF0;edge{leaf}:SB7800/U1")
+        s.cables += [
+            ((f"edge{leaf}", 18 + 6 * d + n), (f"L{d + 1}.{n}", leaf)) for d in range(count) for n in range(1, 7)
+        ]
+        for port in range(1, 13):
+            s.nodes[f"host{leaf}.{port}"] = (False, 1, f"n{12 * leaf + port - 12:03d} mlx5_0")
+            s.cables.append(((f"edge{leaf}", port), (f"host{leaf}.{port}", 1)))
+    assert told(s) == []
+    freed = {peer for _, peer in s.at("S1.2")}
+    s.without({"S1.2"})
+    (found,) = told(s)
+    assert (found.code, found.evidence["name"]) == ("absent-switch", "MF0;dir1:CS7500/S02/U1")
+    assert {(s.key_of[p.guid], p.portnum) for p in found.where} == freed
+
+
 def test_empty_slots_of_a_lone_director_are_one_piece_of_information() -> None:
     found = told(directors(count=1, edges=24, bare=0, uplinks=18))
     assert [(f.code, f.severity) for f in found] == [("absent-switch", Severity.INFO)]

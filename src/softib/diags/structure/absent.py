@@ -25,7 +25,7 @@ from softib.diags.structure.absent_ports import (
 from softib.diags.structure.row_links import RowLinks
 from softib.diags.view import FabricView
 
-__all__ = ["missing_names"]
+__all__ = ["missing_names", "name_between"]
 
 MAX_GAP = 4
 """Longest gap in a row of numbers; longer gaps come from the numbering of racks."""
@@ -72,7 +72,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             continue
         rows: dict[int, RowLinks] = {}
         for gap in _gaps(made):
-            name = _name_between(view.names[gap.before], view.names[gap.after], gap.nth, gap.step)
+            name = name_between(view.names[gap.before], view.names[gap.after], gap.nth, gap.step)
             if name is None or name in names:
                 continue
             direct: list[int] = []
@@ -221,7 +221,7 @@ def _ends(
                 yield Gap(int(made.nodes[a]), after, number - int(x[a]), 1, s, number, True)
 
 
-def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
+def name_between(before: str, after: str, k: int, gap: int) -> str | None:
     """Return the name ``k`` of ``gap`` steps from ``before`` to ``after``, None if the numbers do
     not have equal steps.
 

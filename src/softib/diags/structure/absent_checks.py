@@ -16,7 +16,7 @@ from softib.diags.rules import mode
 from softib.diags.structure.absent import missing_names
 from softib.diags.structure.absent_ports import Absent
 from softib.diags.structure.director_slots import with_slots
-from softib.diags.structure.free_rows import free_rows, other_side
+from softib.diags.structure.free_rows import free_rows, named_by_peers, other_side
 from softib.diags.structure.rails import system_of
 from softib.diags.view import MIN_HOSTS, SAME, adapter_of
 from softib.plural import counted, plural
@@ -59,14 +59,6 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]], displaced)
     explained.update(p for a in slots.ports for p in a)
     explained.update(p for a in switches for p in a.ports)
-    for names, ports, system in slots.empty:
-        yield finding(
-            ABSENT_SWITCH,
-            map(view.location, ports),
-            f"{system}: {len(names)} slots between others are empty, or their boards without power: {few(names)}",
-            {"names": names, "slots": len(names)},
-            severity=Severity.INFO,
-        )
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
@@ -78,6 +70,20 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
             switch.port_count += len(row)
         elif len(row) > apart:
             nameless.append(row)
+    named = [a for row in nameless if (a := named_by_peers(view, row))]
+    nameless = [row for row in nameless if not any(row is a.ports for a in named)]
+    kept, empty = with_slots(view, named, displaced)
+    switches += kept
+    slots.empty += empty.empty
+    explained.update(p for a in (*(a.ports for a in kept), *empty.ports) for p in a)
+    for names, ports, system in slots.empty:
+        yield finding(
+            ABSENT_SWITCH,
+            map(view.location, ports),
+            f"{system}: {len(names)} slots between others are empty, or their boards without power: {few(names)}",
+            {"names": names, "slots": len(names)},
+            severity=Severity.INFO,
+        )
     c.seen["of absent switches"] = explained.union(*nameless) if nameless else explained
     yield from (_switch(c, a) for a in switches)
     for row in nameless:

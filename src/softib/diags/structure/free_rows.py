@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from softib.components import components
+from softib.diags.structure.absent import name_between
 from softib.diags.structure.absent_ports import ALL_FREE, Absent
 from softib.diags.view import FabricView
 
-__all__ = ["free_rows", "other_side"]
+__all__ = ["free_rows", "named_by_peers", "other_side"]
 
 MIN_PEERS = 4
 """Switches of a kind, and …"""
@@ -53,6 +54,22 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
                 np.maximum.at(last, f.port_node[rows], f.port_num[rows])
                 growth = [row for row in in_planes if all(f.port_num[row] > last[f.port_node[row]])]
     return [row for row in _both_sides(view, rank, out) if row not in growth]
+
+
+def named_by_peers(view: FabricView, row: list[int]) -> Absent | None:
+    """Return the absent switch of a free ``row`` with the name between those of the peers in front of and after its
+    ports, on all of its switches; None if their names do not differ by two steps of one number."""
+    f = view.fabric
+    peers = set()
+    for node in np.unique(f.port_node[row]).tolist():
+        ports = [p for p in row if f.port_node[p] == node]
+        next_to = [p for p in (min(ports) - 1, max(ports) + 1) if p in f.ports_of(node) and f.port_peer[p] >= 0]
+        peers.add(tuple(int(f.port_node[f.port_peer[p]]) for p in next_to))
+    if len(peers) != 1 or len(both := peers.pop()) != 2:
+        return None
+    before, after = both
+    name = name_between(view.names[before], view.names[after], 1, 2)
+    return Absent(name, before, after, ports=row, port_count=len(row)) if name and name not in view.names else None
 
 
 def _of_planes(view: FabricView, rank: np.ndarray, rows: np.ndarray) -> Iterator[list[int]]:
