@@ -144,26 +144,6 @@ class QuoteDifference(Result):
 
 
 @dataclass(frozen=True)
-class QuoteCheck(Result):
-    """A vendor's quote compared with the needs of a fabric."""
-
-    document = "plan-quote"
-
-    source: str
-    quote: str
-    differences: list[QuoteDifference]
-    notes: list[str]
-    """Rows that were not understood."""
-
-    def print(self) -> None:
-        """As ``softib plan check-quote`` prints it."""
-        from softib.render.planning import print_quote
-        from softib.render.terminal import console
-
-        print_quote(self, console())
-
-
-@dataclass(frozen=True)
 class ScalingRow(Result):
     """A training step on a number of GPUs."""
 

@@ -12,7 +12,14 @@ from softib.render.terminal import text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from softib.plan.bill_records import BillOfMaterials, CableList, CostSheet, NetworkPrice, QuoteCheck, SwitchPlace
+    from softib.plan.bill_records import (
+        BillOfMaterials,
+        CableList,
+        CostSheet,
+        NetworkPrice,
+        QuoteDifference,
+        SwitchPlace,
+    )
     from softib.plan.design_records import (
         AddedHosts,
         DesignComparison,
@@ -315,17 +322,17 @@ def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]])
         console.print(text(f"and {len(rows) - SHOWN:,} others (--json lists them)"))
 
 
-def print_quote(check: QuoteCheck, console: Console) -> None:
+def print_quote(differences: Sequence[QuoteDifference], notes: Sequence[str], console: Console) -> None:
     """Print missing and surplus items of a quote."""
-    for d in check.differences:
+    for d in differences:
         excess = d.offered - d.needed
         line = f"{excess:,} too many: {d.item} ({d.offered:,} for {d.needed:,})"
         if excess < 0:
             line = f"{-excess:,} too few: {d.item} ({d.offered:,} of {d.needed:,})"
         console.print(text(line, "yellow"))
-    for note in check.notes:
+    for note in notes:
         console.print(text(note))
-    if not check.differences:
+    if not differences:
         console.print(text("the quote has every piece that the fabric needs"))
 
 

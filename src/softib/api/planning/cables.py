@@ -7,6 +7,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from softib.errors import InputError, SoftibError
 from softib.plan.bill_records import (
     CableKind,
     CableList,
-    QuoteCheck,
     QuoteDifference,
     RackPair,
     RackPower,
@@ -28,6 +28,7 @@ from softib.plan.bill_records import (
 )
 from softib.plan.design_records import DeviceCount
 from softib.plural import counted
+from softib.result import Result
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
@@ -40,6 +41,26 @@ __all__ = ["CableList", "CablePlan", "QuoteCheck", "plan_cables"]
 
 FORMS = {".csv": "p2p", ".ufm": "ufm", ".labels": "labels", ".svg": "elevation", ".xlsx": "bill"}
 UFM_COLUMNS = ("StartDevice", "StartPort", "EndDevice", "EndPort", "LinkType")
+
+
+@dataclass(frozen=True)
+class QuoteCheck(Result):
+    """A vendor's quote compared with the needs of a fabric."""
+
+    document = "plan-quote"
+
+    source: str
+    quote: str
+    differences: list[QuoteDifference]
+    notes: list[str]
+    """Rows that were not understood."""
+
+    def print(self) -> None:
+        """As ``softib plan check-quote`` prints it."""
+        from softib.render.planning import print_quote
+        from softib.render.terminal import console
+
+        print_quote(self.differences, self.notes, console())
 
 
 class CablePlan(Suggests):
