@@ -61,13 +61,19 @@ def _planted(case: tuple[str, dict[str, Any]], names: str, places: tuple[str, st
 
 
 INSIDE, ACROSS = ("leaf-1[2]", "leaf-1[5]"), ("leaf-1[2]", "leaf-9[4]")
+NAMES = ("generated", "bus")
 CASES = [
-    *((EIGHT, names, places, rails) for names in ("generated", "bus") for places in (INSIDE, ACROSS) for rails in (8, 7)),
-    *((EIGHT, names, INSIDE, rails) for names in ("generated", "bus") for rails in (2, 1)),
-    *((ONE_UNIT, names, INSIDE, rails) for names in ("generated", "bus") for rails in (8, 7, 2, 1)),
-    *((FOUR, names, ("leaf-1[2]", places), rails) for names in ("generated", "bus") for places in ("leaf-1[4]", "leaf-5[1]") for rails in (4, 3)),
+    *((EIGHT, names, slots, rails) for names in NAMES for slots in (INSIDE, ACROSS) for rails in (8, 7)),
+    *((EIGHT, names, INSIDE, rails) for names in NAMES for rails in (2, 1)),
+    *((ONE_UNIT, names, INSIDE, rails) for names in NAMES for rails in (8, 7, 2, 1)),
+    *(
+        (FOUR, names, ("leaf-1[2]", slot), rails)
+        for names in NAMES
+        for slot in ("leaf-1[4]", "leaf-5[1]")
+        for rails in (4, 3)
+    ),
     *((EIGHT, "letters", INSIDE, rails) for rails in (2, 1)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "names", "places", "rails"), CASES, ids=str)

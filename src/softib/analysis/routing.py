@@ -109,7 +109,7 @@ def from_engine(
             fabric, up.graph, r.lft, wanted, origin, path_sl=r.path_sl, sl2vl=r.sl2vl, notes=list(r.notes)
         )
     part.tables = r.engine
-    return Routed(
+    tables = Routed(
         fabric=fabric,
         graph=up.graph,
         lft=r.lft,
@@ -123,6 +123,7 @@ def from_engine(
         manager_node=section.get("node", master),
         subnet=up,
     )
+    return note_parts(tables)
 
 
 def note_parts(of: Routed) -> Routed:

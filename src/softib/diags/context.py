@@ -57,7 +57,7 @@ class Context:
 
     @cached_property
     def adapters_of(self) -> dict[str, list[int]]:
-        """The adapters (nodes) of each host by the host's name."""
+        """Return the adapters (nodes) of each host by its name."""
         out: dict[str, list[int]] = {}
         for n in np.flatnonzero(self.view.is_host).tolist():
             out.setdefault(address_of(self.view.names[n]).system, []).append(n)
@@ -65,7 +65,7 @@ class Context:
 
     @cached_property
     def exchanged_hosts(self) -> dict[tuple[str, str], list[HostExchange]]:
-        """Exchanged adapters by pair of hosts: by the order of names along the ports, for other pairs by the port
+        """Return exchanged adapters by pair of hosts: by the order of names along the ports, else by the port
         numbers of rails."""
         out = self._by_hosts(exchanged_hosts(self.view))
         return self._by_hosts(exchanged_in_units(self.view)) | out

@@ -15,7 +15,7 @@ import numpy as np
 
 from softib.diags.view import FabricView
 
-__all__ = ["Labels", "NodeClass", "class_of_places", "make_class", "read_labels"]
+__all__ = ["Labels", "NodeClass", "class_of_coordinates", "make_class", "read_labels"]
 
 _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
@@ -71,7 +71,7 @@ class Labels:
 
     @property
     def by_ports(self) -> bool:
-        """Whether the numbers of the switches are places that their ports give."""
+        """Return whether the numbers of the switches are places that their ports give."""
         return any(made.by_ports for made in self.classes)
 
 
@@ -119,12 +119,12 @@ def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass 
     return _ordered(template, nodes[single], numbers[single], span)
 
 
-def class_of_places(view: FabricView, nodes: np.ndarray, places: np.ndarray) -> NodeClass:
-    """Return the class of ``nodes`` with ``places`` (int64[nodes, k], each row once) as numbers, named by the form of
+def class_of_coordinates(view: FabricView, nodes: np.ndarray, coordinates: np.ndarray) -> NodeClass:
+    """Return the class of ``nodes`` with ``coordinates`` (int64[nodes, k], distinct) as numbers, named by the form of
     their names."""
     forms = {_NUMBER.sub("#", view.names[n]) for n in nodes.tolist()}
     name = forms.pop() if len(forms) == 1 and not view.names[nodes[0]].startswith("0x") else "switch"
-    return replace(_ordered(name, nodes, places, places.max(axis=0) + 1), by_ports=True)
+    return replace(_ordered(name, nodes, coordinates, coordinates.max(axis=0) + 1), by_ports=True)
 
 
 def _strides(span: np.ndarray) -> np.ndarray:

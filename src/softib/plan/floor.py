@@ -408,20 +408,20 @@ def _devices(fabrics: Sequence[Fabric], floor: Floor, shared: int | None) -> _De
             most = max(map(len, hosts.values()), default=0)
             whole = [name for name in first if len(hosts[name]) == most]  # not the hosts of UFM
             continue
-        own = [names[node].split(" ")[0] for node in adapters]
-        if shared is None and not hosts.keys() & set(own):
+        theirs = [names[node].split(" ")[0] for node in adapters]
+        if shared is None and not hosts.keys() & set(theirs):
             raise InputError(
                 f"no host of {fabric.name} has the name of a host of {fabrics[0].name}; use shared: the number of its "
                 "adapters in each of them, 0 for none"
             )
         inside = (shared or 0) * len(whole)
-        if inside > len(own):
+        if inside > len(theirs):
             raise InputError(
-                f"{fabric.name} has {counted(len(own), 'adapter')}, too few for {shared} in each of "
+                f"{fabric.name} has {counted(len(theirs), 'adapter')}, too few for {shared} in each of "
                 f"{counted(len(whole), 'host')} of {fabrics[0].name}"
             )
         for i, node in enumerate(adapters):
-            name = whole[i // shared] if shared and i < inside else own[i]
+            name = whole[i // shared] if shared and i < inside else theirs[i]
             hosts.setdefault(name, []).append(node)
     return _Devices(names, switches, hosts, leaf_of, frozenset(hosts.keys() - set(first)))
 

@@ -12,12 +12,23 @@ from softib.render.terminal import text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from softib.api.planning.advice import Recommendation
-    from softib.api.planning.bill import BillOfMaterials
-    from softib.api.planning.cables import CableList, QuoteCheck, SwitchPlace
-    from softib.api.planning.cost import CostSheet, NetworkPrice
-    from softib.api.planning.design import DesignComparison, DesignRow, DeviceCount, PriceRange
-    from softib.api.planning.growth import AddedHosts
+    from softib.plan.bill_records import (
+        BillOfMaterials,
+        CableList,
+        CostSheet,
+        NetworkPrice,
+        QuoteDifference,
+        SwitchPlace,
+    )
+    from softib.plan.design_records import (
+        AddedHosts,
+        DesignComparison,
+        DesignRow,
+        DeviceCount,
+        PriceRange,
+        Recommendation,
+    )
+
 
 __all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print_growth", "print_quote"]
 
@@ -311,17 +322,17 @@ def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]])
         console.print(text(f"and {len(rows) - SHOWN:,} others (--json lists them)"))
 
 
-def print_quote(check: QuoteCheck, console: Console) -> None:
+def print_quote(differences: Sequence[QuoteDifference], notes: Sequence[str], console: Console) -> None:
     """Print missing and surplus items of a quote."""
-    for d in check.differences:
+    for d in differences:
         excess = d.offered - d.needed
         line = f"{excess:,} too many: {d.item} ({d.offered:,} for {d.needed:,})"
         if excess < 0:
             line = f"{-excess:,} too few: {d.item} ({d.offered:,} of {d.needed:,})"
         console.print(text(line, "yellow"))
-    for note in check.notes:
+    for note in notes:
         console.print(text(note))
-    if not check.differences:
+    if not differences:
         console.print(text("the quote has every piece that the fabric needs"))
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.planning.design import PriceRange
 from softib.errors import InputError, SoftibError, UnknownName
 from softib.plan.advice import Facts
-from softib.result import Result, key
+from softib.plan.design_records import BreakEven, MessageFigures, NetworkTime, PriceRange, Reason, Recommendation
 
 if TYPE_CHECKING:
     from softib.api.simulation.comparison import Comparison
@@ -31,71 +29,6 @@ MOST_PACKETS = 300_000
 """Maximum number of packets for comparing RoCE and TCP, which only the packet layer supports: about
 a minute per network on one core."""
 PACKET_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Reason(Result):
-    """A rule that applies."""
-
-    verdict: str
-    reason: str
-    decides: bool
-    """The rule outweighs all others."""
-
-
-@dataclass(frozen=True)
-class NetworkTime(Result):
-    """The workload on one network."""
-
-    network: str
-    completion_us: float | None
-    ratio: float | None
-    """To the first."""
-    price: PriceRange | None
-    per_price: float | None
-    """Performance for the price, relative to the first."""
-    why: str
-    """Why it was not run."""
-
-
-@dataclass(frozen=True)
-class BreakEven(Result):
-    """The fastest network of each side."""
-
-    infiniband: str
-    ethernet: str
-    time_ratio: float
-    """Time on Ethernet over that on InfiniBand: the ratio of prices at which both give the same."""
-    price_ratio: float | None = None
-    """Price of InfiniBand over that of Ethernet, by middle prices."""
-
-
-@dataclass(frozen=True)
-class MessageFigures(Result):
-    """The messages of the workload, and how its time depends on the network."""
-
-    messages: int
-    mean_bytes: float
-    sensitivity: dict[str, dict[str, float]]
-    """Time with latency, bandwidth and congestion at ``half`` and ``double``, over that as it is."""
-
-
-@dataclass(frozen=True)
-class Recommendation(Result):
-    """Which network a workload needs, and why."""
-
-    document = "advise"
-
-    verdict: str
-    """ethernet, either or infiniband."""
-    known: dict[str, Any] = field(metadata=key("facts"))
-    """Known facts of the workload."""
-    reasons: list[Reason]
-    messages: MessageFigures | None
-    """None without a workload."""
-    networks: list[NetworkTime]
-    break_even: list[BreakEven]
-    notes: list[str]
 
 
 class Advice(Suggests):

@@ -14,10 +14,19 @@ import numpy as np
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
-from softib.api.planning.bill import BillOfMaterials, bill_of_materials
-from softib.api.planning.design import DeviceCount
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
+from softib.plan.bill_records import (
+    CableKind,
+    CableList,
+    QuoteDifference,
+    RackPair,
+    RackPower,
+    SwitchPlace,
+    Tray,
+    bill_of_materials,
+)
+from softib.plan.design_records import DeviceCount
 from softib.plural import counted
 from softib.result import Result
 from softib.whole_files import write_file, write_text
@@ -32,98 +41,6 @@ __all__ = ["CableList", "CablePlan", "QuoteCheck", "plan_cables"]
 
 FORMS = {".csv": "p2p", ".ufm": "ufm", ".labels": "labels", ".svg": "elevation", ".xlsx": "bill"}
 UFM_COLUMNS = ("StartDevice", "StartPort", "EndDevice", "EndPort", "LinkType")
-
-
-@dataclass(frozen=True)
-class CableKind(Result):
-    """Links of one medium and length."""
-
-    medium: str
-    length_m: float
-    links: int
-
-
-@dataclass(frozen=True)
-class RackPair(Result):
-    """Cables between two racks."""
-
-    rack_a: str
-    rack_z: str
-    cables: int
-    bundles: int
-
-
-@dataclass(frozen=True)
-class Tray(Result):
-    """A tray with more cables than its capacity."""
-
-    rack: str
-    cables: int
-
-
-@dataclass(frozen=True)
-class RackPower(Result):
-    """Power of the devices in a rack, as the floor plan states it."""
-
-    rack: str
-    devices: int
-    kw: float
-
-
-@dataclass(frozen=True)
-class SwitchPlace(Result):
-    """The racks of switches at one place of the floor."""
-
-    switches: str
-    """start, middle or end of the racks in use."""
-    metres: float | None = None
-    """Of all cables."""
-    optical_links: int | None = None
-    low: float | None = None
-    high: float | None = None
-    without_price: int | None = None
-    """Items that the sums leave out."""
-    why_not: str = ""
-    """Why the switches do not fit there."""
-
-
-@dataclass(frozen=True)
-class CableList(Result):
-    """The cables of a fabric on a floor plan."""
-
-    document = "plan-cables"
-
-    source: str
-    fabric: str
-    generation: str
-    ancillary: list[str]
-    """Names of the other fabrics on the floor."""
-    links: int
-    """Of all fabrics."""
-    management_switches: int
-    """Ethernet switches on the floor."""
-    racks: int
-    """In use."""
-    rack_power: list[RackPower]
-    rack_kw: float | None
-    """Limit of a rack in the floor plan."""
-    lengths: list[CableKind]
-    bundles: list[RackPair]
-    crowded_trays: list[Tray]
-    watts: float
-    """Watts of the plugs with a published figure."""
-    watts_unknown: list[DeviceCount]
-    bill: BillOfMaterials
-    locations: list[SwitchPlace]
-
-
-@dataclass(frozen=True)
-class QuoteDifference(Result):
-    """An item with too few or too many pieces in a quote."""
-
-    item: str
-    needed: int
-    offered: int
 
 
 @dataclass(frozen=True)
@@ -143,7 +60,7 @@ class QuoteCheck(Result):
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
-        print_quote(self, console())
+        print_quote(self.differences, self.notes, console())
 
 
 class CablePlan(Suggests):

@@ -7,15 +7,13 @@ import io
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.planning.bill import BillOfMaterials, bill_of_materials
-from softib.api.planning.design import DeviceCount, PriceRange
 from softib.errors import InputError
-from softib.result import Result
+from softib.plan.bill_records import CostSheet, NetworkPrice, ScalingRow, bill_of_materials
+from softib.plan.design_records import DeviceCount, PriceRange
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
@@ -29,59 +27,6 @@ CURVE = ("gpus", "step_us", "efficiency", "relative", "price_low", "price_high",
 """Columns of a saved scaling curve."""
 LANES = 4
 """Lanes of a standard link (4x)."""
-
-
-@dataclass(frozen=True)
-class ScalingRow(Result):
-    """A training step on a number of GPUs."""
-
-    gpus: int
-    step_us: float
-    efficiency: float
-    """Share of the GPUs' achieved rate that remains with communication."""
-    relative: float
-    """Throughput of a GPU over that of the first row."""
-    price: PriceRange | None = None
-    """The first design for this number of GPUs: adapters, whole switches and cables."""
-    gpu_hour: PriceRange | None = None
-    """The price's share of a useful GPU-hour over the book's years, without energy."""
-
-
-@dataclass(frozen=True)
-class NetworkPrice(Result):
-    """Adapters, switch ports and cables of the fabric, bought as one network."""
-
-    network: str
-    price: PriceRange | None
-    price_missing: list[str]
-    """Items that the cost book does not price."""
-    host_ports_for_the_same_money: int | None
-    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are
-    not counted."""
-
-
-@dataclass(frozen=True)
-class CostSheet(Result):
-    """Cost of a fabric over years."""
-
-    document = "plan-cost"
-
-    source: str
-    fabric: str
-    bill: BillOfMaterials
-    watts: float
-    watts_unknown: list[DeviceCount]
-    years: float
-    energy: PriceRange | None
-    """Power and cooling of the devices whose figure is published; None: the cost book has no
-    tariff."""
-    total: PriceRange
-    gpus: int | None
-    gpu_hour: PriceRange | None
-    """The network's share of a useful GPU-hour."""
-    scaling: list[ScalingRow]
-    networks: list[NetworkPrice]
-    """The network of the first fabric, then Ethernet (RoCE or TCP) of the same rate."""
 
 
 class Cost(Suggests):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ from softib.api.fabric import Fabric
 from softib.api.progress import Steps, unwatched
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
+from softib.plan.design_records import DesignComparison, DesignRow, DeviceCount, FailureRow, GrowthRow, PriceRange
 from softib.plan.designs import Demand
 from softib.plural import counted
-from softib.result import Result, columns
+from softib.result import columns
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -23,127 +23,6 @@ if TYPE_CHECKING:
     from softib.plan.price_book import CostBook
 
 __all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
-
-
-@dataclass(frozen=True)
-class DeviceCount(Result):
-    """Devices of one kind."""
-
-    device: str
-    count: int
-
-
-@dataclass(frozen=True)
-class PriceRange(Result):
-    """Smallest and largest price, in the currency of the cost book."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class FailureRow(Result):
-    """The effect of one failed part."""
-
-    part: str
-    lost_host_ports: int
-    """Host ports that the subnet manager no longer reaches."""
-    effective_bisection: float
-    """Effective bisection of the other host ports, relative to their links."""
-
-
-@dataclass(frozen=True)
-class GrowthRow(Result):
-    """Changes for twice the hosts."""
-
-    switches: int
-    """New ones."""
-    idle_switches: int
-    """Current parts that are no longer used."""
-    cables_kept: int
-    cables_moved: int
-    cables_new: int
-    """Cables to buy if every moved cable is reused."""
-
-
-@dataclass(frozen=True)
-class DesignRow(Result):
-    """A design and its figures."""
-
-    table_columns = (
-        "design",
-        "kind",
-        "room",
-        "host_ports",
-        "switches",
-        "cables",
-        "switch_hops",
-        "bisection",
-        "effective_bisection",
-        "watts",
-        "note",
-    )
-
-    design: str
-    kind: str
-    """The generator's kind of topology."""
-    parameters: dict[str, Any]
-    """Of the generator."""
-    room: int
-    """Hosts for which its leaves have ports."""
-    host_ports: int
-    switches: int
-    switches_by_tier: dict[str, int]
-    cables: int
-    cables_by_tier: dict[str, int]
-    switch_hops: int
-    """Switches on the longest of the shortest paths."""
-    bisection: float | None
-    """Worst cut of the wiring, relative to the hosts' links."""
-    effective_bisection: float
-    """Share of their link rate that random pairs get with the subnet manager's tables."""
-    watts: float
-    """Watts of devices and plugs with a published figure."""
-    watts_unknown: list[DeviceCount]
-    """Devices without a published figure."""
-    price: PriceRange | None
-    price_missing: list[str]
-    """Items that the cost book does not price."""
-    failures: list[FailureRow]
-    twice_the_hosts: GrowthRow | None
-    """None: no design of this kind holds them."""
-    note: str
-
-
-@dataclass(frozen=True)
-class DesignComparison(Result):
-    """Designs for one demand, side by side."""
-
-    document = "plan-design"
-
-    name: str
-    hosts: int
-    adapters: int
-    """Of each host."""
-    gpus: int | None
-    generation: str
-    radix: int
-    """Ports of a switch."""
-    oversubscription: float
-    designs: list[DesignRow]
-    storage: list[DesignRow]
-    """The same for the additional storage fabric."""
-    management_switches: int
-    """Ethernet switches of 48 ports for management."""
-    management_price: PriceRange | None
-    """Of these switches; None: the cost book has no price."""
-    management_watts: float
-    """Watts of those with a published figure."""
-    management_watts_unknown: list[DeviceCount]
-    refused: list[str]
-    """Kinds of design that do not fit, with the reason."""
-    currency: str
-    prices_of: str
 
 
 class Designs(Suggests):

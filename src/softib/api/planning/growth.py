@@ -3,61 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.table import Table
+from softib.plan.design_records import AddedHosts, MovedCable, NewCable
 from softib.plural import counted
-from softib.result import Result, columns
+from softib.result import columns
 
 if TYPE_CHECKING:
     from softib.analysis.added_hosts import Addition
 
 __all__ = ["AddedHosts", "Growth", "plan_growth"]
-
-
-@dataclass(frozen=True)
-class NewCable(Result):
-    """A cable to plug."""
-
-    node_a: str
-    port_a: int
-    node_z: str
-    port_z: int
-
-
-@dataclass(frozen=True)
-class MovedCable(Result):
-    """A cable whose upper end gets another port: ``node_a``, ``port_a`` is the end that stays."""
-
-    node_a: str
-    port_a: int
-    from_node: str
-    from_port: int
-    node_z: str
-    port_z: int
-
-
-@dataclass(frozen=True)
-class AddedHosts(Result):
-    """Parts for more hosts."""
-
-    document = "plan-grow"
-
-    source: str
-    hosts: int
-    adapters: int
-    """Of each host."""
-    new_leaves: list[str]
-    new_upper_switches: int
-    moved_cables: int
-    oversubscription: float
-    """Oversubscription of the most oversubscribed leaf afterwards."""
-    cables: list[NewCable]
-    moves: list[MovedCable]
-    notes: list[str]
 
 
 class Growth(Suggests):

@@ -68,7 +68,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
         if len(made.nodes) < SHORT_ROW or view.is_sharp[made.nodes[0]]:
             continue
         if made.by_ports:
-            found |= {f"place {i}": absent for i, absent in enumerate(_free_places(view, made))}
+            found |= {f"place {i}": absent for i, absent in enumerate(_free_positions(view, made))}
             continue
         rows: dict[int, RowLinks] = {}
         for gap in _gaps(made):
@@ -112,7 +112,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
     return [a for a in found.values() if len(a.ports) >= max(1, ALL_FREE * a.port_count, MIN_SWITCH_PORTS * a.in_grid)]
 
 
-def _free_places(view: FabricView, made: NodeClass) -> Iterator[Absent]:
+def _free_positions(view: FabricView, made: NodeClass) -> Iterator[Absent]:
     """Yield the switches that belong at the free places of a grid, if these are few."""
     taken = np.zeros(tuple(made.span.tolist()), bool)
     taken[tuple(made.numbers.T)] = True
@@ -122,11 +122,11 @@ def _free_places(view: FabricView, made: NodeClass) -> Iterator[Absent]:
     rows = [RowLinks(view, made, k) for k in range(len(made.span))] if len(free) else []
     for place in free:
         in_line = (np.delete(made.numbers != place, k, axis=1) for k in range(len(rows)))
-        beside = [np.flatnonzero(~apart.any(axis=1)) for apart in in_line]
-        neighbours = [int(made.nodes[members[0]]) for members in beside if len(members)]
+        members_in_line = [np.flatnonzero(~apart.any(axis=1)) for apart in in_line]
+        neighbours = [int(made.nodes[members[0]]) for members in members_in_line if len(members)]
         if neighbours:
             absent = Absent("", neighbours[0], neighbours[-1])
-            for k, members in enumerate(beside):
+            for k, members in enumerate(members_in_line):
                 if len(members):
                     _add(absent, view, rows[k].expected_ports(int(made.nodes[members[0]]), int(place[k])))
             yield absent

@@ -18,10 +18,10 @@ from dataclasses import replace
 import numpy as np
 
 from softib.components import components
-from softib.diags.labels import Labels, class_of_places
+from softib.diags.labels import Labels, class_of_coordinates
 from softib.diags.view import FabricView
 
-__all__ = ["grid_places", "group_places"]
+__all__ = ["grid_coordinates", "group_coordinates"]
 
 MOSTLY = 0.6
 """Share of the switches at which two port numbers must belong together, and of a layer's cables that
@@ -43,7 +43,7 @@ NO_PLACE = -1
 
 class _Links:
     """Cables between ``linked`` switches in both directions, by rows of ``linked``: a cable from port
-    ``number`` of ``here`` to port ``far`` of ``there``."""
+    ``number`` of ``here`` to port ``remote`` of ``there``."""
 
     def __init__(self, view: FabricView, linked: np.ndarray):
         f, rows = view.fabric, view.between_switches
@@ -53,7 +53,7 @@ class _Links:
         row[linked] = np.arange(len(linked))
         self.n = len(linked)
         self.here, self.there = row[f.port_node[ends]], row[f.port_node[peers]]
-        self.number, self.far = f.port_num[ends].astype(np.int64), f.port_num[peers].astype(np.int64)
+        self.number, self.remote = f.port_num[ends].astype(np.int64), f.port_num[peers].astype(np.int64)
         self.numbers = np.unique(self.number)
         self.peer = np.full((256, self.n), -1)
         self.peer[self.number, self.here] = self.there
@@ -69,7 +69,7 @@ class _Links:
         """Return int64[256]: the axis of each port number (its lowest port number), -1 for those that few use."""
         used = self.numbers.tolist()
         pairs = [(p, q) for i, p in enumerate(used) for q in used[i + 1 :] if self._together(p, q)]
-        code, count = np.unique(self.number * 256 + self.far, return_counts=True)
+        code, count = np.unique(self.number * 256 + self.remote, return_counts=True)
         times = dict(zip(code.tolist(), count.tolist(), strict=True))
         of = np.bincount(self.number, minlength=256)
         pairs += [
@@ -90,7 +90,7 @@ class _Links:
     def along(self, axis: np.ndarray) -> np.ndarray:
         """Return the axis of each cable, -1 where its ends, or other cables between the same switches, are of another
         axis."""
-        along = np.where(axis[self.number] == axis[self.far], axis[self.number], NO_PLACE)
+        along = np.where(axis[self.number] == axis[self.remote], axis[self.number], NO_PLACE)
         _, pair = np.unique(np.sort([self.here, self.there], axis=0), axis=1, return_inverse=True)
         low, high = np.full(len(along), 255), np.full(len(along), NO_PLACE)
         np.minimum.at(low, pair.reshape(-1), along)
@@ -110,7 +110,7 @@ class _Links:
         return closed, left_open
 
 
-def grid_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
+def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
     """Yield ``labels`` with the coordinates of a grid as numbers of the ``linked`` switches: by the cables that close
     as many squares as they leave open, and where a few wrong cables spoil these, by more of them, and by fewer."""
     links = _Links(view, linked)
@@ -118,8 +118,8 @@ def grid_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterato
     along = links.along(axis)
     closed, left_open = links.squares(axis)
     for sure in ((closed >= left_open) & (closed > 0), closed >= left_open, closed > left_open):
-        places = _coordinates(links, np.unique(axis[axis >= 0]), np.where(sure, along, NO_PLACE))
-        placed = None if places is None else _placed(view, labels, linked, places)
+        coordinates = _coordinates(links, np.unique(axis[axis >= 0]), np.where(sure, along, NO_PLACE))
+        placed = None if coordinates is None else _placed(view, labels, linked, coordinates)
         if placed:
             yield placed
 
@@ -137,33 +137,35 @@ def _coordinates(links: _Links, axes: np.ndarray, along: np.ndarray) -> np.ndarr
         position[order[0]] = np.arange(len(order[0]))
         columns.append(position[layer])
         rings.append(len(order[0]) if order[1] else 0)
-    places = np.stack(columns, axis=1) if columns else np.zeros((links.n, 0), np.int64)
-    kept = np.flatnonzero(places.max(axis=0) > 0)
-    return _extended(links, places[:, kept], np.array(rings, np.int64)[kept]) if len(kept) else None
+    coordinates = np.stack(columns, axis=1) if columns else np.zeros((links.n, 0), np.int64)
+    kept = np.flatnonzero(coordinates.max(axis=0) > 0)
+    return _extended(links, coordinates[:, kept], np.array(rings, np.int64)[kept]) if len(kept) else None
 
 
-def _extended(links: _Links, places: np.ndarray, rings: np.ndarray) -> np.ndarray:
-    """Return ``places`` in which switches without one have the place that most of their neighbours give: each pair of
+def _extended(links: _Links, coordinates: np.ndarray, rings: np.ndarray) -> np.ndarray:
+    """Return ``coordinates`` in which switches without any have those that most of their neighbours give: each pair of
     port numbers leads by the same step. ``rings``: sizes of the axes that are cycles, 0 for others."""
-    ports = links.number * 256 + links.far
-    whole = np.asarray((places >= 0).all(axis=1))
+    ports = links.number * 256 + links.remote
+    whole = np.asarray((coordinates >= 0).all(axis=1))
     lost = np.flatnonzero(~whole).tolist()
     if not lost or len(lost) > LOST * links.n:
-        return places
-    sizes, places = np.where(rings > 0, rings, BEYOND), places.copy()
+        return coordinates
+    sizes, coordinates = np.where(rings > 0, rings, BEYOND), coordinates.copy()
     known = whole[links.here] & whole[links.there]
     steps: dict[int, np.ndarray] = {}
     for pair in np.unique(ports[known]).tolist():
         of = known & (ports == pair)
-        step, count = np.unique((places[links.there[of]] - places[links.here[of]]) % sizes, axis=0, return_counts=True)
+        step, count = np.unique(
+            (coordinates[links.there[of]] - coordinates[links.here[of]]) % sizes, axis=0, return_counts=True
+        )
         if count.max() >= max(LEAST, PLACED * of.sum()):
             steps[pair] = step[count.argmax()]
     while lost:
-        best, at, place = 0, -1, places[0]
+        best, at, place = 0, -1, coordinates[0]
         for row in lost:
             cables = np.flatnonzero((links.here == row) & whole[links.there])
             votes = Counter(
-                tuple(((places[links.there[c]] - steps[p]) % sizes).tolist())
+                tuple(((coordinates[links.there[c]] - steps[p]) % sizes).tolist())
                 for c, p in zip(cables.tolist(), ports[cables].tolist(), strict=True)
                 if p in steps
             )
@@ -172,18 +174,18 @@ def _extended(links: _Links, places: np.ndarray, rings: np.ndarray) -> np.ndarra
                 best, at, place = first[1] - second[1], row, np.array(first[0])
         if at < 0:
             break
-        places[at], whole[at] = np.where(place > BEYOND // 2, place - BEYOND, place), True
+        coordinates[at], whole[at] = np.where(place > BEYOND // 2, place - BEYOND, place), True
         lost.remove(at)
-    places[~whole] = NO_PLACE
-    places[whole] -= places[whole].min(axis=0)
-    return places
+    coordinates[~whole] = NO_PLACE
+    coordinates[whole] -= coordinates[whole].min(axis=0)
+    return coordinates
 
 
 def _merged(links: _Links, layer: np.ndarray, this: np.ndarray) -> np.ndarray:
     """Return ``layer`` with parts of one layer joined, which a missing cable has separated: those that cables of the
     axis (``this``) lead from to one layer, between the same port numbers."""
     here, there = links.here[this], links.there[this]
-    ports = links.number[this] * 256 + links.far[this]
+    ports = links.number[this] * 256 + links.remote[this]
     while True:
         start = ports * links.n + layer[here]
         _, at, count = np.unique(start * links.n + layer[there], return_inverse=True, return_counts=True)
@@ -212,32 +214,32 @@ def _along(links: _Links, layer: np.ndarray, this: np.ndarray) -> tuple[np.ndarr
     a, b = pair[often] // links.n, pair[often] % links.n
     layers, degree = np.unique(a, return_counts=True)
     if len(layers) > 3 and degree.sum() >= PLACED * len(layers) * (len(layers) - 1):
-        return _by_far_port(layer[links.here[this]], links.far[this], layers), False
+        return _by_remote_port(layer[links.here[this]], links.remote[this], layers), False
     return _walked(a, b, layers)
 
 
-def _by_far_port(of: np.ndarray, far: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return ``members`` in the order of the mean port number at the other ends (``far``) of their cables (``of``)."""
-    total, count = (np.bincount(of, w, minlength=int(members.max()) + 1) for w in (far, None))
+def _by_remote_port(of: np.ndarray, remote: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return ``members`` in order of the mean port number at the other ends (``remote``) of their cables (``of``)."""
+    total, count = (np.bincount(of, w, minlength=int(members.max()) + 1) for w in (remote, None))
     return np.asarray(members[np.argsort(total[members] / np.maximum(count[members], 1), kind="stable")])
 
 
 def _walked(a: np.ndarray, b: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, bool] | None:
     """Return (``layers`` in the order of the path or cycle of pairs ``a``, ``b`` (in both directions), whether it is a
     cycle); None if it is neither."""
-    beside: dict[int, list[int]] = {x: [] for x in layers.tolist()}
+    neighbours: dict[int, list[int]] = {x: [] for x in layers.tolist()}
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
-        beside[x].append(y)
-    ends = [x for x, others in beside.items() if len(others) == 1]
-    if any(len(others) > 2 for others in beside.values()) or len(ends) not in (0, 2):
+        neighbours[x].append(y)
+    ends = [x for x, others in neighbours.items() if len(others) == 1]
+    if any(len(others) > 2 for others in neighbours.values()) or len(ends) not in (0, 2):
         return None
-    order = [min(ends or beside)]
-    while following := [y for y in beside.get(order[-1], ()) if y not in order[-2:] and y != order[0]]:
+    order = [min(ends or neighbours)]
+    while following := [y for y in neighbours.get(order[-1], ()) if y not in order[-2:] and y != order[0]]:
         order.append(min(following))
     return (np.array(order), not ends) if len(order) == len(layers) else None
 
 
-def group_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
+def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
     """Yield ``labels`` with group and position in it as numbers of the ``linked`` switches of a dragonfly, if
     port numbers join groups all-to-all."""
     links = _Links(view, linked)
@@ -246,7 +248,7 @@ def group_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterat
     if ports.max(initial=0) < LEAST:
         return
     local = axis == kinds[ports.argmax()]
-    inside = local[links.number] & local[links.far]
+    inside = local[links.number] & local[links.remote]
     if inside.all() or not inside.any():
         return
     shared = np.zeros(len(links.here), np.int64)
@@ -261,28 +263,28 @@ def group_places(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterat
     for g in range(int(group.max()) + 1):
         of = inside & (group[links.here] == g)
         members = np.flatnonzero(group == g)
-        position[members] = _positions(links.here[of], ports[links.number[of]], ports[links.far[of]], members)
-    outside = ~local[links.number] & ~local[links.far] & (group[links.here] != group[links.there])
+        position[members] = _positions(links.here[of], ports[links.number[of]], ports[links.remote[of]], members)
+    outside = ~local[links.number] & ~local[links.remote] & (group[links.here] != group[links.there])
     if not outside.any():
         return
     numbers = np.unique(links.number[outside])
     # With several cables between two groups, the ports go to the other groups in rounds.
-    far = (position[links.there] * len(numbers) + np.searchsorted(numbers, links.far)) % max(1, int(group.max()))
-    groups = _by_far_port(group[links.here[outside]], far[outside], np.arange(int(group.max()) + 1))
-    places = np.stack([np.where(position >= 0, np.argsort(groups)[group], NO_PLACE), position], axis=1)
-    placed = _placed(view, labels, linked, places)
+    remote = (position[links.there] * len(numbers) + np.searchsorted(numbers, links.remote)) % max(1, int(group.max()))
+    groups = _by_remote_port(group[links.here[outside]], remote[outside], np.arange(int(group.max()) + 1))
+    coordinates = np.stack([np.where(position >= 0, np.argsort(groups)[group], NO_PLACE), position], axis=1)
+    placed = _placed(view, labels, linked, coordinates)
     if placed:
         yield placed
 
 
-def _positions(here: np.ndarray, near: np.ndarray, far: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return the position of each of ``members`` of a group by its cables (``here``: one end; ``near``, ``far``: which
+def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return the position of each of ``members`` by its cables (``here``: one end; ``local``, ``remote``: which
     of the group's ports): i < j are joined by port j - 1 of i and port i of j, so that a cable gives both, and one
     between neighbours gives two candidates. Two candidates with equal votes: the one that no other member has."""
-    votes = np.zeros((len(members), int(max(near.max(initial=0), far.max(initial=0))) + 2), np.int64)
+    votes = np.zeros((len(members), int(max(local.max(initial=0), remote.max(initial=0))) + 2), np.int64)
     row = np.searchsorted(members, here)
-    np.add.at(votes, (row, far), np.sign(near - far) + 1)
-    np.add.at(votes, (row, far + 1), np.sign(far - near) + 1)
+    np.add.at(votes, (row, remote), np.sign(local - remote) + 1)
+    np.add.at(votes, (row, remote + 1), np.sign(remote - local) + 1)
     best = votes == votes.max(axis=1, keepdims=True)
     out, taken = np.full(len(members), NO_PLACE), np.zeros(votes.shape[1], bool)
     for i in np.argsort(best.sum(axis=1), kind="stable").tolist():
@@ -293,14 +295,14 @@ def _positions(here: np.ndarray, near: np.ndarray, far: np.ndarray, members: np.
     return out
 
 
-def _placed(view: FabricView, labels: Labels, linked: np.ndarray, places: np.ndarray) -> Labels | None:
+def _placed(view: FabricView, labels: Labels, linked: np.ndarray, coordinates: np.ndarray) -> Labels | None:
     """Return ``labels`` in which the switches with a place of their own are one class; None if too few have one."""
-    known = np.flatnonzero((places >= 0).all(axis=1))
-    _, at, count = np.unique(places[known], axis=0, return_inverse=True, return_counts=True)
+    known = np.flatnonzero((coordinates >= 0).all(axis=1))
+    _, at, count = np.unique(coordinates[known], axis=0, return_inverse=True, return_counts=True)
     known = known[count[at.reshape(-1)] == 1]
     if len(known) < PLACED * len(linked) or len(known) < LEAST:
         return None
-    made = class_of_places(view, linked[known], places[known])
+    made = class_of_coordinates(view, linked[known], coordinates[known])
     class_of, row_of = labels.class_of.copy(), labels.row_of.copy()
     class_of[linked], row_of[linked] = -1, -1
     class_of[made.nodes], row_of[made.nodes] = len(labels.classes), np.arange(len(known))

@@ -71,14 +71,14 @@ def system_of(view: FabricView) -> np.ndarray:
 def _adapter_order(view: FabricView, nodes: list[int]) -> np.ndarray:
     """Return the rank of each of ``nodes`` by the name of its adapter (``mlx5_2``, ``ibp220s0``), or by the last number
     of a name without one."""
-    words = []
+    labels = []
     for node in nodes:
         both = view.adapters.get(node)
         numbers = re.findall(r"\d+", view.names[node])
-        words.append(both[1] if both else numbers[-1] if numbers else "")
-    kinds = sorted(set(words), key=natural_key)
+        labels.append(both[1] if both else numbers[-1] if numbers else "")
+    kinds = sorted(set(labels), key=natural_key)
     place = {word: i for i, word in enumerate(kinds)}
-    return np.array([place[word] for word in words], np.int64)
+    return np.array([place[word] for word in labels], np.int64)
 
 
 def find_rails(view: FabricView) -> Rails:

@@ -17,7 +17,7 @@ import numpy as np
 from softib.diags.capacity.bisection import Bisection, NarrowestPart, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.structure import grids
-from softib.diags.structure.placement import grid_places, group_places
+from softib.diags.structure.placement import grid_coordinates, group_coordinates
 from softib.diags.structure.rails import Rails, find_rails
 from softib.diags.structure.ranks import TREES, count_tiers, ranks, tier_text
 from softib.diags.view import FabricView, gbps_text
@@ -133,8 +133,8 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
     )
     if named:
         return named, labels
-    for places, recognised in ((grid_places, grids.grid), (group_places, grids.dragonfly)):
-        for placed in places(view, labels, linked):
+    for coordinates, recognised in ((grid_coordinates, grids.grid), (group_coordinates, grids.dragonfly)):
+        for placed in coordinates(view, labels, linked):
             if shape := recognised(view, placed, linked):
                 return shape, placed
     return none, labels

@@ -66,13 +66,13 @@ static bool is_alive(void)
 static void end_programs(const pid_t *pids, int count)
 {
     char numbers[MOST][NUMBER];
-    char *words[MOST + 4] = { (char *)interpreter, "-m", "softib.live.launch.child_watchdog" };
+    char *arguments[MOST + 4] = { (char *)interpreter, "-m", "softib.live.launch.child_watchdog" };
 
     for (int i = 0; i < count; i++) {
         snprintf(numbers[i], NUMBER, "%d", (int)pids[i]);
-        words[3 + i] = numbers[i];
+        arguments[3 + i] = numbers[i];
     }
-    execv(interpreter, words);
+    execv(interpreter, arguments);
 }
 
 /* Reap processes that left the program and have ended. */
