@@ -28,7 +28,7 @@ _ABBREVIATED = (
     "may mai mag mei maj мая май",
     "jun juin giu cze июн",
     "jul juil lug lip июл",
-    "aug août ago sie авг",
+    "aug août ago sie авг",  # codespell:ignore sie
     "sep sept set wrz сен",
     "oct okt ott out paź окт",
     "nov lis ноя",

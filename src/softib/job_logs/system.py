@@ -13,10 +13,10 @@ DEATHS = tuple(
     for names in (
         "Killed, Segmentation fault, Aborted, Bus error",
         "Getötet, Speicherzugriffsfehler, Abgebrochen, Bus-Zugriffsfehler",
-        "Processus arrêté, Erreur de segmentation, Abandon, Erreur du bus",
+        "Processus arrêté, Erreur de segmentation, Abandon, Erreur du bus",  # codespell:ignore processus
         "Terminado (killed), Violación de segmento, Abortado, Error del bus",
         "Ucciso, Errore di segmentazione, Annullato, Errore di bus",
-        "Morto, Falha de segmentação, Erro no barramento",
+        "Morto, Falha de segmentação, Erro no barramento",  # codespell:ignore erro
         "已杀死, 段错误, 已放弃, 总线错误",
         "強制結束, 程式記憶體區段錯誤, 匯流排錯誤",
         "強制終了, 中止, バスエラー",
