@@ -132,24 +132,24 @@ def _location(view: FabricView, node: int, number: int) -> Location:
 
 
 def _port_between(view: FabricView, node: int, number: int) -> int:
-    """Return the free switch port between those of port ``number`` of the adapters beside ``node``; -1 if their
-    links do not agree on one. Adapters are beside each other where one of their other ports is in the next port of
+    """Return the free switch port between those of port ``number`` of the adapters near ``node``; -1 if their
+    links do not agree on one. Adapters are near each other where one of their other ports is in the next port of
     one switch."""
     f = view.fabric
-    places = set[int]()
+    ports = set[int]()
     for port in f.ports_of(node):
         at = int(f.port_peer[port])
         if at < 0 or not view.is_switch[f.port_node[at]]:
             continue
         for step in (-1, 1):
-            beside = int(f.port_peer[at + step]) if at + step in f.ports_of(int(f.port_node[at])) else -1
-            if beside < 0 or f.port_num[beside] != f.port_num[port]:
+            near = int(f.port_peer[at + step]) if at + step in f.ports_of(int(f.port_node[at])) else -1
+            if near < 0 or f.port_num[near] != f.port_num[port]:
                 continue
-            neighbour = int(f.port_node[beside])
+            neighbour = int(f.port_node[near])
             if number > f.node_nports[neighbour]:
                 continue
             peer = int(f.port_peer[f.node_base[neighbour] + number])
             if peer >= 0:
-                places.add(peer - step)
-    (place, *others) = places or (-1,)
+                ports.add(peer - step)
+    (place, *others) = ports or (-1,)
     return place if not others and is_free(view, place) else -1
