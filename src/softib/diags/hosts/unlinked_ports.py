@@ -142,10 +142,10 @@ def _port_between(view: FabricView, node: int, number: int) -> int:
         if at < 0 or not view.is_switch[f.port_node[at]]:
             continue
         for step in (-1, 1):
-            near = int(f.port_peer[at + step]) if at + step in f.ports_of(int(f.port_node[at])) else -1
-            if near < 0 or f.port_num[near] != f.port_num[port]:
+            sibling = int(f.port_peer[at + step]) if at + step in f.ports_of(int(f.port_node[at])) else -1
+            if sibling < 0 or f.port_num[sibling] != f.port_num[port]:
                 continue
-            neighbour = int(f.port_node[near])
+            neighbour = int(f.port_node[sibling])
             if number > f.node_nports[neighbour]:
                 continue
             peer = int(f.port_peer[f.node_base[neighbour] + number])
