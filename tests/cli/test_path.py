@@ -210,3 +210,27 @@ def test_a_port_guid_names_its_port(tree):
     port = int(f.port(int(f.node_names().index("host-0008")), 1))
     assert int(f.port_guid[port]) not in f.node_guid.tolist()
     assert routing.path("host-0001", f"{int(f.port_guid[port]):#018x}").hops == plain.hops
+
+
+def test_with_an_lmc_the_path_of_each_lid_is_that_of_the_dumped_tables(tmp_path):
+    """The dump has an entry for each LID. Counts are of all LIDs: each switch has two, each host has two."""
+    source, dump = tmp_path / "f.yaml", tmp_path / "t.lft"
+    source.write_text("generation: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2, hosts: 16}\nsm: {lmc: 1}\n")
+    command("route", source, "--engine", "minhop", "--dump", dump)
+    document = check("path", command("path", source, "host-0001", "host-0016", "--engine", "minhop", "--json").json())
+    hop, block = next(
+        (h, b)
+        for h in document["hops"]
+        for b in re.split(r"^Unicast lids", dump.read_text(), flags=re.M)[1:]
+        if h["node"] == "leaf-1" and "(leaf-1)" in b.split("\n")[0]
+    )
+    entries = {int(lid, 16): int(port) for lid, port in re.findall(r"^0x([0-9a-f]{4}) (\d+)", block, re.M)}
+    dlid, other = document["dlid"], document["dlid"] + 1
+    (said,) = [x for x in document["changes"] if "LMC" in x]
+    assert f"B has LMC 1, LIDs {dlid} to {other}: LID {other}" in said
+    assert entries[other] != entries[dlid], "the case: the LIDs differ at the first switch"
+    assert f"leaves leaf-1 through port {entries[other]} instead of {entries[dlid]}." in said
+    counted = {hop["out_port"]: hop["lids"], **{a["portnum"]: a["lids"] for a in hop["alternatives"]}}
+    assert counted == {port: list(entries.values()).count(port) for port in counted}
+    back = command("path", source, "host-0001", str(other), "--engine", "minhop", "--json").json()
+    assert f"LID {dlid} leaves leaf-1 through port {entries[dlid]}" in " ".join(back["changes"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.analysis.path_lids import end_lids, further_lids
 from softib.errors import InputError, SoftibError, UnknownName
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import NodeFinder, distinct_names
@@ -141,7 +142,7 @@ def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = ""
     _walk(f, names, graph, distance, path, a, b)
     if not path.ended:
         path.ended = partitions_apart(f, names, a, b)
-    _judge(f, path, b)
+    _judge(f, names, path, a, b)
     return path
 
 
@@ -412,7 +413,7 @@ def _hop(
 ) -> Hop:
     base, nports = int(f.node_base[node]), int(f.node_nports[node])
     to = int(f.port_node[peer])
-    lids = np.bincount(f.lft[f.switch_of_node[node], _end_lids(f)], minlength=256)
+    lids = np.bincount(f.lft[f.switch_of_node[node], end_lids(f)], minlength=256)
     others = []
     shorter = False
     if f.is_switch[to]:
@@ -437,11 +438,6 @@ def _hop(
     )
 
 
-def _end_lids(f: Fabric) -> np.ndarray:
-    lids = f.lid[f.end_ports()]
-    return np.asarray(lids[(lids > 0) & (lids < f.lft.shape[1])], np.int64)
-
-
 def _vl(f: Fabric, out: int, in_port: int, sl: int) -> int:
     """Return the VL of ``sl`` at egress port row ``out`` for packets that entered through ``in_port``
     (IBA 14.2.5.8)."""
@@ -453,7 +449,7 @@ def _ports(numbers: str) -> str:
     return f"ports {numbers} lead" if "," in numbers else f"port {numbers} leads"
 
 
-def _judge(f: Fabric, path: Explanation, b: int) -> None:
+def _judge(f: Fabric, names: list[str], path: Explanation, a: int, b: int) -> None:
     """Write the sentences: the reason for this path, and what would change it."""
     switches = [h for h in path.hops if h.in_port is not None or h.lids]
     if path.ended or not switches:
@@ -484,7 +480,8 @@ def _judge(f: Fabric, path: Explanation, b: int) -> None:
         )
     if not path.changes:
         path.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")
-    path.changes.append(
-        "With LMC 1 or more, B has further LIDs, which the engine spreads over other paths; another engine, or root "
-        "GUIDs, give other tables."
-    )
+    if further := further_lids(f, names, a, b, path.dlid):
+        path.changes.append(further)
+    else:
+        path.changes.append("With LMC 1 or more, B would have further LIDs, which the engine spreads over other paths.")
+    path.changes.append("Another engine, or root GUIDs, give other tables.")

@@ -15,13 +15,13 @@ from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.diags.context import Context, SubnetTables
 from softib.diags.finding import CODES, Code, Finding, Severity, code, finding
 from softib.diags.hosts.swapped_host_checks import hosts_out_of_order, leaves_out_of_order, rail_mismatches
+from softib.diags.hosts.unlinked_ports import unlinked_hca_ports
 from softib.diags.identity import (
     cable_records,
     duplicate_descriptions,
     duplicate_guids,
     isolated_parts,
     lid_faults,
-    unlinked_hca_ports,
 )
 from softib.diags.managers.routing_checks import (
     OF_TABLES,

@@ -63,12 +63,6 @@ ISOLATED_PART = code(
     "a part of the fabric has no link to the largest part",
     "find the missing links of this part; a single node may be powered off",
 )
-UNLINKED_HCA_PORT = code(
-    "unlinked-hca-port",
-    Severity.WARNING,
-    "an adapter's port has no link, unlike others of its kind (or an adapter is listed without links)",
-    "check the cable and the transceiver, and that the switch port is enabled",
-)
 ONE_SIDED_RECORD = code(
     "one-sided-record",
     Severity.WARNING,
@@ -88,8 +82,6 @@ SELF_LOOP_CABLE = code(
     "remove the cable or the loopback plug; routing engines ignore it",
 )
 
-SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv")
-"""Formats that list only reached nodes: a node without a link is reported."""
 STATES_PORT_GUIDS = ("generated", "running", "db_csv")
 """Sources that state the PortGUID of every port; others list a CA's port only if it has a cable.
 """
@@ -405,65 +397,3 @@ def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
         ports = f"; {counted(zero, 'end port')} there {plural(zero, 'has', 'have')} LID 0"
         text += " and LID 0" if len(part) == 1 else ports
     return [view.node_location(n) for n in first.tolist()], text, evidence
-
-
-def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
-    """Report adapter ports without a link if most ports with that number on that kind of adapter
-    have one."""
-    view, f = c.view, c.view.fabric
-    if "unlinked" not in view.records:
-        yield from _unlinked_nodes(view)
-        return
-    rows = np.flatnonzero(view.is_host[f.port_node])
-    kind = f.device_id[f.port_node[rows]].astype(np.int64) * 256 + f.port_num[rows]
-    _, at = np.unique(kind, return_inverse=True)
-    linked = f.port_cable[rows] >= 0
-    share = np.bincount(at, linked) / np.bincount(at) if len(at) else np.zeros(0)
-    bad = rows[~linked & (share[at] > 0.5)]
-    wanted = c.pattern.expected[bad]
-    place_of = {p: q for a, b in c.suspects.missing for p, q in ((a, b), (b, a))}
-    by_switch: dict[int, list[int]] = {}
-    for port, want in zip(bad.tolist(), wanted.tolist(), strict=True):
-        by_switch.setdefault(want, []).append(port)
-    for want, ports in by_switch.items():
-        if len(ports) > MANY:
-            hint = f"; the pattern puts them on {view.display_names[want]}" if want >= 0 else ""
-            yield finding(
-                UNLINKED_HCA_PORT,
-                map(view.location, ports),
-                f"{len(ports)} adapter ports have no link, {view.location(ports[0])} the first{hint}",
-                {"expected": view.display_names[want] if want >= 0 else None, "ports": len(ports)},
-            )
-            continue
-        for port in ports:
-            where = [view.location(p) for p in (port, place_of.get(port, -1)) if p >= 0]
-            right = str(where[1]) if len(where) > 1 else view.display_names[want] if want >= 0 else None
-            hint = f"; the pattern joins it to {right}" if right else ""
-            yield finding(UNLINKED_HCA_PORT, where, f"{where[0]} has no link{hint}", {"expected": right})
-
-
-def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
-    """Report adapters that a scan lists without any link: the scan reached them, so a record is
-    missing, or the link was removed."""
-    f = view.fabric
-    cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0
-    lone = np.flatnonzero(view.is_host & ~cabled)
-    if f.source.format not in SCANS or not len(lone) or not cabled.any():
-        return
-    evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
-    if len(lone) > MANY:
-        yield finding(
-            UNLINKED_HCA_PORT,
-            map(view.node_location, lone.tolist()),
-            f"{counted(len(lone), 'adapter')} {plural(len(lone), 'is', 'are')} listed without any link, "
-            f"{view.display_names[int(lone[0])]} the first",
-            evidence,
-        )
-        return
-    for node in lone.tolist():
-        yield finding(
-            UNLINKED_HCA_PORT,
-            [view.node_location(node)],
-            f"{view.display_names[node]} is listed without any link",
-            evidence,
-        )

@@ -129,6 +129,23 @@ def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
     assert "0x" not in told, "notes name their nodes"
 
 
+def test_a_standby_reports_no_sweep(softib):
+    """Its discovery ends at the master; oracle: the fabric's own manager stays master."""
+    softib("up", "net.yaml", "--priority", "8", "--detach")
+    command = ("sm", "run", "--priority", "1", "--log-file", "log")
+    words = softib.words("run", "--node", "host-0002", "--", sys.executable, "-m", "softib.cli.main", *command)
+    standby = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True)
+    softib.started.append(standby)
+    log = softib.folder / "log"
+    assert wait_for(lambda: log.exists() and "STANDBY" in log.read_text(), 60)
+    standby.terminate()
+    said = standby.communicate(timeout=60)[1]
+    events = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    assert events[0] == "begin" and events[-1] == "end" and "sweep" not in events
+    assert "now STANDBY" in said and "sweep" not in said
+    assert softib.status()[0]["sm"]["state"] == "MASTER"
+
+
 BAD_WORDS = [
     (("mlx9_0",), "no umad device mlx9_0"),
     (("-g", "zz"), "hexadecimal"),

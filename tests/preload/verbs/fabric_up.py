@@ -89,15 +89,20 @@ class FabricUp:
         self.idle.clear()
         assert self.idle.wait(120)
 
+    def stop(self) -> None:
+        """The daemon ends, as on SIGTERM; its parts close. A second time, nothing happens."""
+        if not self.stopping:
+            self.paused, self.stopping = False, True
+            self.thread.join(60)
+            self.daemon.close()
+
     def close(self) -> None:
         for program in self.programs:
             program.kill()
             program.wait()
             for pipe in (program.stdin, program.stdout, program.stderr):
                 pipe.close()
-        self.paused, self.stopping = False, True
-        self.thread.join(60)
-        self.daemon.close()
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         assert self.failure is None, self.failure
 

@@ -225,10 +225,9 @@ class Line:
         counts = manager.counts
         rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (counts["mads"], now)
-        text = (
-            f"{counted(counts['nodes'], 'node')}, {counted(counts['mads'], 'MAD')}, {rate:.0f} MADs/s, sweep "
-            f"{counts['sweeps']}"
-        )
+        text = f"{counted(counts['mads'], 'MAD')}, {rate:.0f} MADs/s"
+        if manager.phase or manager.state != "STANDBY":  # a standby does not sweep
+            text = f"{counted(counts['nodes'], 'node')}, {text}, sweep {counts['sweeps']}"
         return f"{manager.phase or manager.state}: {text}"[:71]
 
     def clear(self) -> None:
@@ -260,6 +259,9 @@ def _summary(manager: UmadManager) -> None:
     document = manager.to_json()
     for problem in manager.problems:
         print_notice(problem)
+    if manager.state == "STANDBY":
+        print_notice(f"{document['port']}: STANDBY; another subnet manager manages this subnet")
+        return
     _show_tables(manager)
     print_notice(
         f"{document['port']}: {counted(document['switches'], 'switch')}, {counted(document['cas'], 'CA')}, "

@@ -245,7 +245,9 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
     if links.sure:  # many links at one rate below their ends are by design (cables, splitters), not faults
-        crowd = below & ~odd & (alike | (kind.same_rate[at] > np.maximum(MANY, RARE * kind.size[at])))
+        on_switch, of_kind = (np.bincount(g.inverse[at], below)[g.inverse[at]] for g in (here, kind))
+        alike = (on_switch >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
+        crowd = below & ~odd & (alike | (of_kind > np.maximum(MANY, RARE * kind.size[at])))
         single = below & ~crowd
     else:
         single = odd

@@ -266,7 +266,8 @@ class UmadManager:
         self._retry_at = time.monotonic() + RETRY_S
         if self.hooks.lids is not None:
             keep(self.hooks.lids, sm)
-        self.log.info("sweep", extra=numbers(sm))
+        if sm.report.nodes or sm.state != SmState.STANDBY:  # its discovery ended at the master: the state is logged
+            self.log.info("sweep", extra=numbers(sm))
         self._judge_tables()
         for problem in sm.report.problems:
             if problem not in seen.problems:
