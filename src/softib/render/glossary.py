@@ -33,10 +33,10 @@ GLOSSARY: dict[str, str] = {
     ),
     "shift": "Every host sends to the one k places further on; all shifts together make an all-to-all.",
     "all-to-all": "Every host sends to every other.",
-    "incast": "Many hosts send to one: its own link is shared by all of them.",
+    "incast": "Many hosts send to one host, and share its link.",
     "ring allreduce": "Hosts in a ring add up a vector piece by piece: 2 (n - 1) steps of 1/n of it.",
     "hop": "A switch that a packet passes: 1 between hosts on one switch, 0 from a host to its own switch.",
     "rail": "The n-th adapters of all hosts, usually on separate leaves.",
-    "oversubscription": "Host ports per uplink of a leaf: 1:1 means it can send all of its traffic up.",
+    "oversubscription": "Host ports per uplink of a leaf. At 1:1 the uplinks carry all traffic of the leaf's hosts.",
     "engine": "The algorithm that computes forwarding tables, under OpenSM's names.",
 }

@@ -163,7 +163,7 @@ def _on_ipoib(
     where = [case.node_location(r) for r in _first_rows(case, job)]
     text = (
         f"job {job.name}: its hosts move {_rate(rate)} each in packets of {evidence['octets_per_packet']:.0f} "
-        f"octets with multicasts among them, those of other jobs "
+        f"bytes with multicasts among them, those of other jobs "
         f"have {larger:.0f}: looks like TCP over IPoIB (counters do not know the transport)"
     )
     severity = Severity.WARNING if because else Severity.INFO

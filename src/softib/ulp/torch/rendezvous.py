@@ -115,7 +115,7 @@ class Wire:
 
     def isend(self, peer: int, tag: int, address: int, octets: int) -> Request:
         """Offer ``octets`` at ``address`` to ``peer``; they must stay until the request is done."""
-        request = Request(peer, tag, address, octets, f"send of {octets} octets to rank {peer}")
+        request = Request(peer, tag, address, octets, f"send of {octets} bytes to rank {peer}")
         if peer in self._lost:
             return self._fail(request, self._lost[peer])
         if octets <= EAGER:
@@ -133,7 +133,7 @@ class Wire:
         """Receive ``octets`` from ``peer`` (None: the first that offers; ``request.peer`` says which)
         at ``address``."""
         who = "any rank" if peer is None else f"rank {peer}"
-        request = Request(-1 if peer is None else peer, tag, address, octets, f"receive of {octets} octets from {who}")
+        request = Request(-1 if peer is None else peer, tag, address, octets, f"receive of {octets} bytes from {who}")
         offer = self._first_offer(peer, tag)
         if offer is not None:
             self._take(request, offer)
