@@ -74,6 +74,26 @@ def test_a_run_without_verbs_is_3_and_leaves_what_explains_it(tmp_path, stock):
     assert (folder / "host-0001.log").read_text() == "all 12 tests passed\n"
 
 
+@pytest.mark.slow
+def test_faults_without_a_place_are_of_one_cable(tmp_path):
+    """Routes change with the first fault, and the second one repairs it. The last one comes too late: the run fails,
+    also in JUnit, beside records of this run alone."""
+    verbs_library()
+    folder = tmp_path / "softib-ci"
+    folder.mkdir()
+    for name in ("junit.xml", "counters.csv", "host-0003.log"):
+        (folder / name).write_text("earlier")
+    faults = ("link-down@500ms", "link-up@2s", "link-down@1m")
+    options = [word for fault in faults for word in ("--fault", fault)]
+    done = ci(tmp_path, "--json", "--node", "host-0001,host-0008", *options, "--", "sleep", "4")
+    run = json.loads(done.stdout)
+    down, up = run["faults"]
+    assert (done.returncode, down["where"]) == (1, up["where"])
+    assert not (folder / "host-0003.log").exists() and (folder / "counters.csv").read_text() != "earlier"
+    suite = ElementTree.parse(folder / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), len(suite.findall(".//skipped"))) == ("4", "1", 1)
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     (

@@ -40,8 +40,10 @@ def to_conf(partitions: Iterable[Partition], whole: bool = True, manager: int = 
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """Return the file of the lines of partitions by P_Key, the default partition first."""
-    ordered = sorted(lines.keys() - {DEFAULT_BASE})
+    """Return the file of the lines of partitions by P_Key, the default partition first. Those of index 0 are last, the
+    smallest P_Key at the end: OpenSM 3.3.23 gives a port's first entry to the last of them that it reads."""
+    at_index0 = lambda pkey: ", indx0" in lines[pkey].split(" : ")[0]
+    ordered = sorted(lines.keys() - {DEFAULT_BASE}, key=lambda pkey: (1, -pkey) if at_index0(pkey) else (0, pkey))
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 

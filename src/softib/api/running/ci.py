@@ -47,6 +47,8 @@ TIMED_OUT = 124
 NOTHING = 4096
 """Bytes below which verbs moved no application data."""
 SHM = Path("/dev/shm")
+RECORDS = ("junit.xml", "mads.pcap", "counters.csv", "fabric.log")
+"""What a run writes, the first one always, beside the output of each node."""
 TAIL = 20
 """Lines of output in JUnit's failure."""
 
@@ -105,11 +107,15 @@ class CiRun(Result):
         )
 
     def to_junit(self) -> str:
-        """Return JUnit XML: a test case a command, and one for the use of verbs."""
-        failed = sum(c.exit_code != 0 for c in self.commands) + (self.exit_code == NO_RDMA)
-        counts = {"tests": str(len(self.commands) + 1), "failures": str(failed), "errors": "0"}
+        """Return JUnit XML: a test case a command, one for the use of verbs, and one if the run failed for
+        its faults or its time limit."""
+        failed = sum(c.exit_code != 0 for c in self.commands)
+        other = not self.ok and (self.exit_code in (NO_RDMA, TIMED_OUT) or not failed)
+        of_run = other and self.exit_code != NO_RDMA
+        counts = {"tests": str(len(self.commands) + 1 + of_run), "failures": str(failed + other), "errors": "0"}
         root = ElementTree.Element("testsuites", {"name": "softib ci", **counts})
-        suite = ElementTree.SubElement(root, "testsuite", {"name": "softib ci", "skipped": "0", **counts})
+        unused = self.verbs_bytes < NOTHING and self.exit_code != NO_RDMA
+        suite = ElementTree.SubElement(root, "testsuite", {"name": "softib ci", "skipped": str(int(unused)), **counts})
         for c in self.commands:
             where = {"classname": f"softib.ci.{c.node}", "name": shown(c.command), "time": f"{c.seconds:.3f}"}
             case = ElementTree.SubElement(suite, "testcase", where)
@@ -119,6 +125,11 @@ class CiRun(Result):
         case = ElementTree.SubElement(suite, "testcase", {"classname": "softib.ci", "name": "verbs moved data"})
         if self.exit_code == NO_RDMA:
             ElementTree.SubElement(case, "failure", {"type": "no RDMA", "message": shown(self.problem)})
+        elif unused:
+            ElementTree.SubElement(case, "skipped", {"message": "verbs moved no data before the run failed"})
+        if of_run:
+            case = ElementTree.SubElement(suite, "testcase", {"classname": "softib.ci", "name": "faults, time limit"})
+            ElementTree.SubElement(case, "failure", {"type": "run", "message": shown(self.problem)})
         ElementTree.indent(root)
         return '<?xml version="1.0" encoding="us-ascii"?>\n' + ElementTree.tostring(root, "us-ascii").decode() + "\n"
 
@@ -233,6 +244,7 @@ class _Run:
             output,
         )
         self.faults: list[CiFault] = []
+        self.cable = "" if all(f.where for f in schedule) else self._between_ends()
         self.timed_out, self.limit_s = False, 0.0
         self.began = time.monotonic()
         self.ended: dict[str, float] = {}
@@ -290,13 +302,13 @@ class _Run:
             self.ended.setdefault(node, time.monotonic() - self.began)
 
     def _break(self, fault: PlannedFault, now: float) -> None:
-        where = fault.where or self._between_ends()
+        where = fault.where or self.cable
         self.fabric.fault(fault.kind, where, **fault.options)
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
         """Return the first cable between switches on the path from the first node to the last;
-        on one switch, the first node's cable."""
+        on one switch, the first node's cable. Asked before the first fault: routes change with it."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -365,12 +377,16 @@ def _counters(fabric: RunningFabric) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder of the artifacts, before the fabric is up."""
+    """Create the folder of the artifacts without those of an earlier run, before the fabric is up."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / RECORDS[0]).exists():
+            for path in (*(folder / name for name in RECORDS), *folder.glob("*.log")):
+                path.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(
-            f"{folder}: the folder of the artifacts cannot be created: {error.strerror}; use --artifacts with another"
+            f"{error.filename or folder}: no artifacts can be written there: {error.strerror}; use --artifacts with "
+            f"another folder"
         ) from None
 
 
