@@ -62,7 +62,7 @@ def test_an_interrupt_is_raised_where_no_one_asked_to_keep_the_run(tree, often):
 
 
 def test_the_verb_prints_what_there_is_and_exits_as_interrupted(tree, often, monkeypatch):
-    monkeypatch.setattr(verb, "Progress", lambda: often)
+    monkeypatch.setattr(verb, "Progress", lambda layer: often)
     ran = command("simulate", tree, WORK, "--layer", "packet", "--alone", "--json")
     assert ran.code == 130
     assert check("simulate", ran.json())["interrupted"] is True

@@ -144,7 +144,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("name: x\nname: y\n", 2, "appears twice; first on line 1"),
         ("a: &a 1\nb: *a\n", 1, "cannot have aliases"),
         ("name: [1\n", 2, "not YAML"),
-        ("", 1, "not a fabric file"),
+        ("", 0, "the file is empty; a fabric file begins with keys like name: and topology:"),
         ("- a\n", 1, "not a fabric file"),
         ("? [a]\n: b\n", 1, "a key must be a word"),
         ("name: !!int x\n", 1, "cannot have tags"),

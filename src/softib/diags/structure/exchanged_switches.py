@@ -52,9 +52,10 @@ class Exchange:
 
 def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
     """Return the exchanges that nearly all witnesses agree on, ports of switches and ports of
-    hosts; none where the ports, not the names, give the switches' places. Near-linear in cables."""
+    hosts. If the switches' coordinates are those of their ports, the rules of their names are learned for this.
+    Near-linear in cables."""
     if pattern.labels.by_ports:
-        return []
+        pattern = learn_pattern(view)
     loose = _cycles(_goals(view, pattern, SUSPECT))
     if not loose:
         return []

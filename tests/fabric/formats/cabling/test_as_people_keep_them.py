@@ -491,7 +491,7 @@ def test_a_list_is_no_fabric_and_says_where_it_belongs(
     for path in (book, sheet):
         assert "--plan" in one_line(softib("check", path))
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingLibrary, match=r"install softib\[xlsx\]"):
+    with pytest.raises(MissingLibrary, match="an Excel workbook needs openpyxl; run pip install"):
         read_plan(book)
 
 
