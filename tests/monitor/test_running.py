@@ -93,6 +93,7 @@ def test_what_was_dead_or_slow_before_the_first_round_is_named(running):
     running("fault", "switch-down", "spine-2")
     running("fault", "link-down", "leaf-1[2]")
     running("fault", "downgrade", "leaf-2[3]", "--width", "1")
+    assert wait_for(lambda: "link-narrow" in running("check", "one", code=1)), "the link trains again"
     found = library.diagnose(library.observe("one", rounds=2, every=0.3), "one").at_least("warning")
     named = {place for f in found for place in map(str, f.where)}
     assert "spine-2" in named and "leaf-2[3]" in named and {"leaf-1[2]", "host-0002"} & named, list(found)
