@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.live.umad_client.wire import MadWire
 from softib.monitor.opening import Opened
 from softib.tenants import changes
@@ -151,10 +151,13 @@ class TenantService:
         return None if unread else self.view.manager
 
     def undo_of(self, number: int) -> Change:
-        """Return the change that undoes a revision, except rows changed by later ones."""
+        """Return the change that undoes a revision, except rows changed by later ones. Raises :class:`Refused` for an
+        act on ports, which has no rows."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
+        if not revision.rows:
+            raise Refused(f"revision {number} changed no partition, tenant or account; send the opposite of its action")
         return lambda draft: changes.undo(draft, revision.rows, self.view.room, self.clock(), self.store.after(number))
 
     def take_back(self, number: int, actor: str) -> Done:
@@ -318,6 +321,8 @@ class TenantService:
             try:
                 view.discover()
                 view.read(view.ports)
+            except InputError as error:
+                raise PeerError(str(error)) from None
             finally:
                 view.close()
         with self.writer.lock:

@@ -87,7 +87,7 @@ class CiRun(Result):
     commands: list[CiCommand]
     faults: list[CiFault]
     verbs_bytes: int
-    """Moved by verbs over all ports of hosts."""
+    """Sent and received by verbs at all ports of hosts: a message between two hosts counts at both."""
     ip_bytes: int
     """The same by IP over InfiniBand."""
     ready_s: float

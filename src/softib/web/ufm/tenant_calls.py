@@ -29,11 +29,15 @@ __all__ = ["add_tenant_calls"]
 LONGEST_WAIT_S = 30.0
 
 
-class _Limit(BaseModel):
+class _Body(BaseModel, extra="forbid", strict=True):
+    """A body of softib's own interface: an unknown name is an error, not a default."""
+
+
+class _Limit(_Body):
     limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
 
 
-class _New(BaseModel):
+class _New(_Body):
     name: Annotated[str, Field(min_length=1, max_length=128)]
     tenant: str = ""
     index0: bool = False
@@ -43,11 +47,11 @@ class _New(BaseModel):
     rate_limit: float = 2.5
 
 
-class _Default(BaseModel):
+class _Default(_Body):
     membership: Literal["full", "limited"]
 
 
-class _NewAccount(BaseModel):
+class _NewAccount(_Body):
     role: Literal["admin", "operator", "viewer", "tenant"]
     tenant: str = ""
     password: Annotated[str, Field(max_length=1024)]
@@ -59,16 +63,16 @@ class _Account(BaseModel):
     tenant: str
 
 
-class _Guids(BaseModel):
+class _Guids(_Body):
     guids: Annotated[list[str], Field(max_length=1000)]
 
 
-class _Restore(BaseModel):
+class _Restore(_Body):
     file: Annotated[str, Field(max_length=4096)]
     dry_run: bool = False
 
 
-class _Import(BaseModel):
+class _Import(_Body):
     format: Literal["partitions.conf", "ufm"]
     content: str | dict[str, Any]
     dry_run: bool = False

@@ -116,7 +116,8 @@ def test_a_group_without_a_port_that_is_up(adaptive):
 @pytest.mark.stock
 @pytest.mark.parametrize("pace", [False, True])
 def test_messages_of_ib_send_bw_spread_evenly_over_the_uplinks(stock, pace):
-    """1,600 messages over four uplinks: 400 each, whatever the machine does meanwhile. The answers cross them the other way."""
+    """1,600 messages over four uplinks: 400 each, and those that a late receiver makes the sender send again. The answers
+    cross them the other way."""
     fabric, programs = Applications(TREE, *(["--pace"] if pace else [])), []
     try:
         port = next(fabric.ports)
@@ -128,7 +129,8 @@ def test_messages_of_ib_send_bw_spread_evenly_over_the_uplinks(stock, pace):
         output = programs[-1].communicate(timeout=240)[0]
         assert programs[-1].returncode == 0, output
         sent = uplinks(fabric, "leaf-2") - before
-        assert (np.abs(sent / 65536 / 1.0078 - 400) <= 4).all(), sent / 65536
+        messages = sent / 65536 / 1.0078
+        assert messages.min() >= 396 and np.ptp(messages) <= 4, messages
     finally:
         for program in programs:
             stop(program)
