@@ -69,6 +69,7 @@ _RULES = {
     "too_short": "must have at least {min_length} entries",
     "too_long": "must have at most {max_length} entries",
     "missing": "is missing",
+    "extra_forbidden": "is not a name of this document",
 }
 """Maps the type of a pydantic error, or the part of it before ``_type``, ``_parsing`` and ``_from_float``, to the
 rule that is broken."""

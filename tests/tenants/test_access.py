@@ -18,6 +18,7 @@ from softib.tenants.accounts import Account
 from softib.tenants.isolation import isolation_of
 from softib.tenants.state import State
 from softib.tenants.subnet import Held
+from softib.tenants.writer import Request
 from softib.web.ufm.gate import CERTIFICATE, MOST_OCTETS
 from tests.tenants.asking import PASSWORD, basic
 
@@ -267,6 +268,35 @@ def test_rights_come_before_a_repeated_answer(ask, service, accounts):
     service.accounts.put(Account("red", "tenant", "blue"), PASSWORD)
     third = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")
     assert third[0] == 409 and "may have 2" in third[1]["error"], "another account of that name: a new request"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "text"),
+    [
+        ("POST", "partitions", {"name": "typo", "tennant": "red"}, "tennant: is not a name of this document"),
+        ("POST", "partitions", {"name": "typo", "index0": "yes"}, "index0: must be true or false"),
+        ("PUT", "tenants/typo", {"limit": True}, "limit: must be a whole number"),
+        ("POST", "isolation", {"guids": [GUID], "fast": 1}, "fast: is not a name of this document"),
+    ],
+)
+def test_a_misspelt_name_or_another_type_is_400(ask, service, method, path, body, text):
+    before = len(service.state.partitions)
+    assert ask(method, f"/tenants/v1/{path}", body) == (400, {"error": text})
+    assert len(service.state.partitions) == before and service.state.tenants.get("typo") is None
+
+
+def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monkeypatch):
+    monkeypatch.setattr(service, "programmer", object())
+    assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": "no subnet in this test"})
+
+
+def test_a_revision_without_rows_cannot_be_undone(ask, service):
+    """An act on ports is a revision, and the database does not have their states."""
+    number = (
+        service.submit(Request(lambda draft: "isolate ports of leaf-1", "admin", "isolate ports")).result().revision
+    )
+    status, answer = ask("POST", f"/tenants/v1/revisions/{number}/undo")
+    assert status == 409 and answer["error"].startswith(f"revision {number} changed no partition, tenant or account")
 
 
 @pytest.mark.parametrize("undone", ["the partition's end", "a member's removal"])

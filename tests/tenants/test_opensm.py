@@ -66,6 +66,11 @@ def test_opensm_programs_partitions_and_its_end_is_named(stock):
             assert served.ask("DELETE", "/ufmRest/resources/pkeys/0x12/hosts/host-0008") == (200, {})
             assert served.programmed()["state"] == "programmed"
             assert table(fabric, "host-0008") == ["0xffff"]
+            for pkey in ("0x22", "0x21", "0x23"):  # the smallest one is at index 0, whatever the order
+                at_0 = {"hosts_names": "host-0003", "pkey": pkey, "ip_over_ib": True, "index0": True}
+                assert served.ask("POST", "/ufmRest/resources/pkeys/hosts", at_0) == (200, {})
+                assert served.programmed()["state"] == "programmed"
+            assert table(fabric, "host-0003")[0] == "0x8021"
             os.kill(int(pid.read_text()), signal.SIGKILL)
             manager.wait(20)
             sick = served.until("/ufmRest/healthcheck", lambda health: health["status"] != "ok")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from softib.plural import counted
 from softib.tenants.model import DEFAULT_BASE, FULL_BIT, guid_text, pkey_text
 from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
@@ -38,9 +39,9 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
     out = []
     if full and len(named) > 1:
         text = (
-            f"{name_of(full[0])} and {len(full) - 1} more members of partitions are full members of the default "
-            f"partition 0x7fff, through which every port can reach them; PUT /tenants/v1/default_membership "
-            f'{{"membership": "limited"}}, and remove them from 0x7fff'
+            f"full members of the default partition 0x7fff, through which every port can reach them, are "
+            f"{counted(len(full), 'member')} of partitions, such as {name_of(full[0])}; PUT "
+            f'/tenants/v1/default_membership {{"membership": "limited"}}, and remove them from 0x7fff'
         )
         out.append(Finding("isolation", pkey_text(DEFAULT_BASE), text))
     if manager in guids:

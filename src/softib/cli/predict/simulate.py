@@ -298,11 +298,16 @@ MANY_FLOWS_S = 60
 """Remaining seconds above which the fluid layer computes many rates per event."""
 
 
+PACE_S = 10.0
+"""The pace is that of the last 10 to 20 seconds: a run that begins with computations becomes slower."""
+
+
 class Progress:
-    """A line of :func:`show_line`: how much is done, and how long the rest takes at this pace."""
+    """A line of :func:`show_line`: how much is done, and how long the rest takes at the present pace."""
 
     def __init__(self, layer: str) -> None:
-        self.began = self.shown = time.monotonic()
+        self.shown = time.monotonic()
+        self.marks = [(self.shown, 0)] * 2
         self.fluid = layer == "fluid"
 
     def __call__(self, done: int, of: int, now_ps: int) -> None:
@@ -310,7 +315,10 @@ class Progress:
         if now - self.shown < SHOW_S and done < of:
             return
         self.shown = now
-        left = (now - self.began) * (of - done) / max(done, 1)
+        if now - self.marks[1][0] >= PACE_S:
+            self.marks = [self.marks[1], (now, done)]
+        since, before = self.marks[0]
+        left = (now - since) * (of - done) / max(done - before, 1)
         rest = f", {left:.0f} s left" if 100 * done > of else ""
         if rest and self.fluid and left > MANY_FLOWS_S:
             rest += "; many flows share links: --layer packet may be faster"
