@@ -34,10 +34,10 @@ from softib.diags.managers.routing_checks import (
 from softib.diags.managers.sm_checks import subnet_managers
 from softib.diags.source_reports import source_reports
 from softib.diags.structure.absent_checks import absent_nodes
+from softib.diags.structure.exchanged.port_order import exchanged_ports
 from softib.diags.structure.join_checks import missing_joins, unjudged_shapes
 from softib.diags.structure.odd_cable_checks import extra_cables, same_tier_cables, switches_out_of_place
 from softib.diags.structure.one_fault import one_each
-from softib.diags.structure.port_order import exchanged_ports
 from softib.diags.structure.recognise import Structure
 from softib.diags.structure.structure_checks import (
     exchanged_between_tiers,

@@ -12,9 +12,9 @@ import numpy as np
 
 from softib.diags.hosts.host_order import HostExchange, exchanged_hosts
 from softib.diags.hosts.host_units import exchanged_in_units
+from softib.diags.structure.exchanged.swaps import Suspects, find_suspects
 from softib.diags.structure.pattern import Pattern, learn_pattern
 from softib.diags.structure.recognise import Structure, recognise_view
-from softib.diags.structure.swaps import Suspects, find_suspects
 from softib.diags.view import FabricView
 from softib.iba.node_description import address_of
 

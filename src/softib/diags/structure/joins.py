@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.diags.rules import mode
-from softib.diags.structure.exchanged_plugs import node_pair
+from softib.diags.structure.exchanged.plugs import node_pair
 from softib.diags.structure.grids import Shape
 from softib.diags.view import FabricView
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few, finding
-from softib.diags.structure.exchanged_plugs import node_pair
-from softib.diags.structure.exchanged_switches import PAIR, Exchange, out_of_order
+from softib.diags.structure.exchanged.plugs import node_pair
+from softib.diags.structure.exchanged.switches import PAIR, Exchange, out_of_order
 from softib.diags.structure.joins import joins
 from softib.diags.structure.ranks import tier_name
 from softib.diags.view import FabricView

@@ -10,8 +10,8 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, Severity, code, few, finding
-from softib.diags.structure.exchanged_plugs import Misplaced
-from softib.diags.structure.exchanges import exchanged_uplinks
+from softib.diags.structure.exchanged.plugs import Misplaced
+from softib.diags.structure.exchanged.uplinks import exchanged_uplinks
 from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import TREES, tier_name
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole

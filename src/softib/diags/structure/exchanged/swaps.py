@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.diags.structure.bundles import Bundles
-from softib.diags.structure.exchanged_plugs import Misplaced, group, node_pair, unexplained
-from softib.diags.structure.exchanged_switches import Exchange, exchanged_switches, explained
+from softib.diags.structure.exchanged.plugs import Misplaced, group, node_pair, unexplained
+from softib.diags.structure.exchanged.switches import Exchange, exchanged_switches, explained
 from softib.diags.structure.pattern import Pattern
 from softib.diags.view import FabricView
 

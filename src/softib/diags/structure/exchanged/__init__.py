@@ -1,0 +1,1 @@
+"""Cables, plugs and switches that stand in each other's position."""
