@@ -189,7 +189,7 @@ class NvmeTarget(Suggests):
         if not addresses:
             raise InputError("there is no RDMA device; start the target with 'softib run -- softib target ...'")
         chosen = {number: state_of(text) for number, text in (states or {}).items()}
-        self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice, pcap)
+        self._server = TargetServer(files, DEFAULT_NQN if nqn is None else nqn, addresses, port, chosen, notice, pcap)
 
     def describe(self) -> TargetDescription:
         """Return its exports and their addresses."""
@@ -272,7 +272,7 @@ def nvme_connect(
     names = list(dict.fromkeys(e.nqn for e in entries))
     if nqn is None and len(names) != 1:
         raise InputError(f"{address} has {len(names)} subsystems; name one with --nqn: {', '.join(names)}")
-    wanted = nqn or names[0]
+    wanted = names[0] if nqn is None else nqn
     if wanted not in names:
         raise InputError(f"{address} has no subsystem {wanted!r}; it has {', '.join(names)}")
     return NvmeDisk([e for e in entries if e.nqn == wanted], host, namespace, depth, queues, notice)

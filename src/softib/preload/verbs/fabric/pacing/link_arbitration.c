@@ -1,7 +1,7 @@
 #include "link_arbitration.h"
 
-#include "attributes.h"
-#include "path.h"
+#include "../attributes.h"
+#include "../path.h"
 
 #include <sched.h>
 #include <string.h>
