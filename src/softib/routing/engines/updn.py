@@ -6,14 +6,15 @@ the order is total and the tables are free of credit loops on any graph.
 
 Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and used even if they leave out
 pairs; or found as in OpenSM: switches from which one distance holds more than 90 % of all CAs and no
-other distance 5 %. It is used if every CA then has a legal path to all destinations (dnup: with its own
-ranks). Else (OpenSM falls back to minhop without a root, and omits routes if the roots do not suffice)
-the one of these is used whose worst link carries the fewest paths:
+other distance 5 %. In a tree the other tops of their tier are roots, too: OpenSM leaves out a top that lacks one
+cable. The roots are used if every CA then has a legal path to all destinations (dnup: with its own ranks).
+Else (OpenSM falls back to minhop without a root, and omits routes if the roots do not suffice) the one of these is
+used whose worst link carries the fewest paths:
 
 * the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
 * the ranks of dnup, likewise;
 * **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the
-  only root keeps all paths of a tree: from any other leaf the spines are still up, and two spines
+  only root keeps all paths of a tree of two tiers: from any other leaf the spines are still up, and two spines
   meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all traffic
   through itself.)
 
@@ -40,6 +41,7 @@ from softib.routing.roots import (
     pick_roots,
     rank_switches,
     top_down,
+    with_cut_tops,
 )
 from softib.routing.tables import beyond_max_hops, cas_per_switch, min_hops, ordered_hops, tables
 
@@ -74,7 +76,11 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
     notes.append(f"{counted(len(spines), 'root')} found by the distances to the CAs: {names(graph, spines)}")
-    ranks = _complete(graph, spines, notes)
+    tops = with_cut_tops(graph, spines)
+    cut = np.setdiff1d(tops, spines)
+    if len(cut):
+        notes.append(f"{counted(len(cut), 'root')} of the same tier, farther from some CAs: {names(graph, cut)}")
+    ranks = _complete(graph, tops, notes)
     return _best(graph, "updn", hops, [("the roots found", ranks), *_from_cas(graph)], notes)
 
 
