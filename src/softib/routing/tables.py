@@ -122,7 +122,8 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
 
 
 def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """All-down paths take precedence over shorter paths that begin upwards: see :func:`legal_hops`."""
+    """Return all-down paths take precedence over shorter paths that begin upwards: see
+    :func:`legal_hops`."""
     return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
 
 
