@@ -61,9 +61,7 @@ class _Links:
 
     def adjacent(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return whether each of ``a`` is joined to each of ``b``, or is the same."""
-        code = a * self.n + b
-        at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
-        return (self.codes[at] == code) | (a == b)
+        return _holds(self.codes, a * self.n + b) | (a == b)
 
     def axes(self) -> np.ndarray:
         """Return int64[256]: the axis of each port number (its lowest port number), -1 for those that few use."""
@@ -108,6 +106,11 @@ class _Links:
             closed += joined
             left_open += known & ~joined
         return closed, left_open
+
+
+def _holds(codes: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """Return whether each of ``code`` is one of the sorted ``codes``."""
+    return np.asarray(codes[np.minimum(np.searchsorted(codes, code), len(codes) - 1)] == code)
 
 
 def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
@@ -251,10 +254,14 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
     inside = local[links.number] & local[links.remote]
     if inside.all() or not inside.any():
         return
+    # Triangles of cables between local ports: a global cable may close one beside an exchanged local cable.
+    codes = np.unique(links.here[inside] * links.n + links.there[inside])
     shared = np.zeros(len(links.here), np.int64)
     for q in np.flatnonzero(local).tolist():
         third = links.peer[q][links.here]
-        shared += (third >= 0) & (third != links.there) & links.adjacent(np.maximum(third, 0), links.there)
+        shared += (
+            (third >= 0) & _holds(codes, links.here * links.n + third) & _holds(codes, third * links.n + links.there)
+        )
     inside &= shared >= HALF * np.median(shared[inside])
     root = components(links.n, links.here[inside], links.there[inside])
     group = np.unique(root, return_inverse=True)[1].reshape(-1)
