@@ -564,7 +564,7 @@ def test_a_change_that_reached_some_ports_names_them(ask, service, served, monke
 
 def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):
     """It may not take the manager's port, so the answer is to try again; a partition without ports is made."""
-    monkeypatch.setattr(type(service), "manager_port", property(lambda self: None))
+    monkeypatch.setattr(type(service), "is_read", property(lambda self: False))
     made = ask("POST", "/tenants/v1/partitions", {"name": "p"}, accounts["red"])
     assert made[0] == 200
     body = {"pkey": made[1]["pkey"], "guids": [GUID]}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import PeerError
-from softib.iba.constants import PKEY_BLOCK, SmpAttr
+from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
@@ -25,8 +25,8 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An end port that answered discovery: of a host, or port 0 of a ``switch``, whose P_Key table is its own (IBA
-    14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
+    """An end port that answered discovery: of a host, of a ``router``, or port 0 of a ``switch``, whose P_Key table
+    is its own (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
     in front of it if that enforces partitions (else -1). ``entries``: the
     smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
     the port itself. ``shared``: it has virtual ports, whose P_Keys are in the switch port's table, too."""
@@ -43,6 +43,7 @@ class Port:
     vport: int = -1
     shared: bool = False
     switch: bool = False
+    router: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class SubnetView:
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}
         for port in self.ports.values():
-            if port.vport >= 0 or port.switch:
+            if port.vport >= 0 or port.switch or port.router:
                 continue
             names.setdefault(port.node.split(" ")[0], []).append(port.guid)
             if port.node != port.node.split(" ")[0]:
@@ -165,6 +166,7 @@ class SubnetView:
                 mtu=int(mtus[i]),
                 shared=guid in owners,
                 switch=bool(switch[i]),
+                router=bool(db.node_type[db.port_node[row]] == NodeType.ROUTER),
             )
             yield port
         vports = db.vports
