@@ -83,6 +83,9 @@ class SubnetView:
         """PortGUID of the master subnet manager; 0: not on a host."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
+        self.unchecked: frozenset[int] = frozenset()
+        """PortGUIDs of hosts whose switch port could check P_Keys, and does not (PartitionEnforcementInbound, IBA
+        14.2.5.6)."""
 
     @property
     def is_open(self) -> bool:
@@ -118,6 +121,8 @@ class SubnetView:
                 names.setdefault(port.node, []).append(port.guid)
         self.names = names
         db = reader.subnet.db
+        checks = PortInfo.partition_enforcement_inbound.get(db.port_info) > 0
+        self.unchecked = frozenset(p.guid for p in self.ports.values() if p.leaf >= 0 and not checks[p.leaf])
         self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
@@ -241,6 +246,7 @@ class SubnetView:
         tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
         tables |= {g: h for g, h in other.tables.items() if g not in newer}
         self.ports, self.names, self.manager = other.ports, other.names, other.manager
+        self.unchecked = other.unchecked
         self.tables = {g: h for g, h in tables.items() if g in self.ports}
         self._remember({g: h for g, h in other.tables.items() if g not in newer})
 
