@@ -75,10 +75,10 @@ shorter."""
 
 def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
     """Return the LIDs that a dump_lfts dump states for its destinations (``uint16[ports]``, 0 = not
-    stated), and the problems. This allows checking tables of fabrics whose file has no LIDs (netlists,
-    ``.topo``). A destination is found by PortGUID, otherwise by the name of exactly one node: port 0 of
-    a switch, the first linked port of a CA. The flit simulator's rows have no LIDs; they are in its
-    ``.hcas`` file.
+    stated), and the problems. This allows checking tables of fabrics whose file has no LIDs
+    (netlists, ``.topo``). A destination is found by PortGUID, otherwise by a name that only one
+    node has: port 0 of a switch, the first linked port of a CA. The flit simulator's rows have no
+    LIDs; they are in its ``.hcas`` file.
     """
     data = text_content(path, kind="dump of tables").data
     if not data.strip(b"\0 \t\r\n"):
@@ -158,8 +158,8 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
     switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
-    # Written backwards, so that the first of two entries for one LID stays (of copies: NumPy walks
-    # a reversed view forwards).
+    # Written backwards, so that the first of two entries for one LID stays. The copies are needed because NumPy walks
+    # a reversed view forwards.
     lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
     conflicting = np.flatnonzero(lft[switch, lid] != portnum)
     if len(conflicting):
