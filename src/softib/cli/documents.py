@@ -45,6 +45,7 @@ DOCUMENTS: dict[str, str] = {
     "plan-cables": "api.planning.cables:CableList",
     "plan-cost": "api.planning.cost:CostSheet",
     "plan-design": "api.planning.design:DesignComparison",
+    "plan-devices": "plan.device_records:DeviceCatalogue",
     "plan-grow": "api.planning.growth:AddedHosts",
     "plan-quote": "api.planning.cables:QuoteCheck",
     "node-check": "api.node_check:NodeCheck",

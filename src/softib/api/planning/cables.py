@@ -295,7 +295,7 @@ def _on_floor(
 ) -> tuple[Cabling, Bill]:
     from softib.plan.bill import Part, bill_of
     from softib.plan.cables import Cabling, by_generation, cables_of
-    from softib.plan.floor import lay_out
+    from softib.plan.placement import lay_out
     from softib.plan.plugs import added
 
     arrays = [result_of(fabric).fabric for fabric in fabrics]
