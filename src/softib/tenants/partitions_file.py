@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.errors import InputError
 from softib.plural import counted
@@ -23,7 +23,7 @@ from softib.tenants.model import (
     parse_pkey,
 )
 
-__all__ = ["conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
+__all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
 _NAME = re.compile(r"[^\W\d][\w .@/+()-]{0,63}(?<=\S)", re.ASCII)
 _DEFAULT_RATE = Qos().rate
@@ -85,13 +85,19 @@ def _not_held(p: Partition) -> str:
     return f"# This file cannot hold of {p.pkey:#x}: {', '.join(parts)}\n" if parts else ""
 
 
-def from_conf(
-    text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()
-) -> tuple[list[Partition], list[str]]:
-    """Return the partitions of a file, and a line for each part that the service does not support. A partition without
-    a P_Key gets that of the ``present`` one with its name, or one that is neither ``taken`` nor in the file.
-    Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused` if several have the name or the
-    file gives the P_Key to another partition."""
+class PartitionsOfFile(NamedTuple):
+    """The partitions of a file."""
+
+    partitions: list[Partition]
+    notes: list[str]
+    """A line for each part that the service does not support."""
+
+
+def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()) -> PartitionsOfFile:
+    """Return the partitions of a file. One without a P_Key gets that of the ``present`` one with its
+    name, or one that is neither ``taken`` nor in the file. Raises :class:`InputError` with file and line
+    if it cannot be read, :class:`Refused` if several have the name or the file gives the P_Key to
+    another partition."""
     partitions, notes = parse_changes(text, name), list[str]()
     if taken := set(taken):
         stated = {p.pkey: p.name for p in partitions if not p.chosen}
@@ -107,7 +113,7 @@ def from_conf(
         default.members[:0] = BEFORE_FILE
     else:
         notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
-    return [_partition(p, name, notes) for p in partitions], notes
+    return PartitionsOfFile([_partition(p, name, notes) for p in partitions], notes)
 
 
 def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:
@@ -162,7 +168,7 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
     return Partition(p.pkey, title, "", p.index0, p.ipoib, everyone, qos, members)
 
 
-def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
+def from_ufm(document: object) -> list[Partition]:
     """Return the partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
     :class:`InputError` for other input."""
     if not isinstance(document, dict):
@@ -173,7 +179,7 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
         if partition.pkey in out:
             raise InputError(f"content: {text[:24]} comes twice; remove one")
         out[partition.pkey] = partition
-    return list(out.values()), []
+    return list(out.values())
 
 
 def _of_ufm(text: str, given: object) -> Partition:
