@@ -1,7 +1,7 @@
 """Encoding of single communication management and SA MADs, from their declarations in ``iba``.
 
-One Python integer holds the structure: a connection costs five of these, and NumPy's cost for each
-field would be ten times as much.
+One Python integer holds the whole structure. A connection costs five of these; NumPy would cost ten
+times as much for each field.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Codec:
             self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
 
     def pack(self, **values: Any) -> bytes:
-        """Return its bytes; values beyond a field's width lose their high bits, byte arrays are
-        padded with zeros."""
+        """Return the bytes of the structure. Values wider than their field lose their high bits;
+        byte arrays are padded with zeros."""
         whole = 0
         for name, value in values.items():
             shift, mask, octets = self._fields[name]
@@ -58,7 +58,7 @@ _codecs: dict[type[Structure], Codec] = {}
 
 
 def codec(structure: type[Structure]) -> Codec:
-    """Return the codec of ``structure``, made once."""
+    """Return the codec of ``structure``; it is created once."""
     cached = _codecs.get(structure)
     if cached is None:
         cached = _codecs[structure] = Codec(structure)
@@ -105,7 +105,7 @@ class CmMessage(NamedTuple):
 
 
 def parse_cm(mad: bytes) -> CmMessage | None:
-    """Return header and fields; None if it is not a known message of this class."""
+    """Return the header and the fields; None if the bytes are not a known message of this class."""
     head = Head(mad)
     if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
         return None

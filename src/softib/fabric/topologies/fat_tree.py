@@ -119,13 +119,13 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
 
 
 def host_ports(radix: int, ratio: float, uplinks: int | None = None) -> int:
-    """Most hosts of a leaf with the oversubscription ``ratio`` (0: no uplink is left)."""
+    """Return the largest number of hosts on a leaf with the oversubscription ``ratio`` (0: no uplink is left)."""
     uplinks = int(radix / (1 + ratio)) if uplinks is None else uplinks
     return min(radix - uplinks, int(uplinks * ratio + 1e-9))
 
 
 def _capacity(radix: int, levels: int, h: int, cables: list[int | None]) -> list[int]:
-    """Return the children that a switch of each tier above the leaves can have."""
+    """Return the number of children that a switch can have, for each tier above the leaves."""
     out = []
     for t, parallel in enumerate(cables, 2):
         down = radix if t == levels else radix // 2

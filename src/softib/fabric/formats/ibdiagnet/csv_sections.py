@@ -165,13 +165,14 @@ def _check_index(index: Section | None, rows_of: dict[str, int], lines: list[str
 
 
 Legal = tuple[np.ndarray, np.ndarray | bool]
-"""Legal values of a component: bool[2**bits] by value, and the rows (bool[rows], or all) that may
-also be 0."""
+"""Legal values of a component: bool[2**bits], indexed by value, and the rows (bool[rows], or all)
+that may also be 0."""
 
 
 class SectionWriter:
-    """Find the nodes and ports of rows in ``f`` and write their columns. Other content of a section
-    goes to ``records`` (names of ``Source.records``) and ``extra`` (of the :class:`ReadResult`).
+    """Find the nodes and ports of a section's rows in ``f`` and write the row's columns to them.
+    Other content of a section goes to ``records`` (names of ``Source.records``) and ``extra`` (of
+    the :class:`ReadResult`).
     """
 
     def __init__(self, f: Fabric, problems: Problems):
@@ -222,8 +223,8 @@ class SectionWriter:
         legal: Legal | None = None,
     ) -> None:
         """Write column ``name`` into the component ``target`` of the wire images ``image[at]``.
-        Values that are not ``legal`` for a device, or that do not fit in the component, are problems; the
-        image keeps its value.
+        Values that are not ``legal`` for a device, or that do not fit in the component, are
+        problems; the image then keeps its previous value.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
         fits = (value <= target.mask) & (value >= 0)

@@ -173,8 +173,8 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
     switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
-    # Written backwards, so that the first of two entries for one LID stays (of copies: NumPy walks
-    # a reversed view forwards).
+    # Written backwards, so that the first of two entries for one LID stays. The copies are needed because NumPy walks
+    # a reversed view forwards.
     lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
     conflicting = np.flatnonzero(lft[switch, lid] != portnum)
     if len(conflicting):
