@@ -69,7 +69,7 @@ class Findings(Rows[Finding]):
 
         path = os.fspath(baseline)
         new = new_findings(self.rows, read_baseline(path))
-        note = f"{counted(new.known, 'known finding')} of {path} not shown"
+        note = f"{counted(new.accepted, 'known finding')} of {path} not shown"
         note += f"; {new.resolved} of it {'is' if new.resolved == 1 else 'are'} resolved" if new.resolved else ""
         report = replace(self._report, notes=[*self._report.notes, note])
         return Findings(report, new.findings)

@@ -72,7 +72,7 @@ class NewFindings(NamedTuple):
 
     findings: list[Finding]
     """Those that are not in it."""
-    known: int
+    accepted: int
     """Number of those that are."""
     resolved: int
     """Number of findings in the baseline alone."""

@@ -36,8 +36,8 @@ def run_benchmark(command: Sequence[str], limit_s: float = LIMIT_S) -> Benchmark
     try:
         while program.code is None:
             if time.monotonic() > began + limit_s:
-                late = f"not finished after {limit_s:.0f} s"
-                return BenchmarkRun(program.output, late, time.monotonic() - began)
+                reason = f"not finished after {limit_s:.0f} s"
+                return BenchmarkRun(program.output, reason, time.monotonic() - began)
             time.sleep(LOOK_S)
         output, code = program.output, program.code
     finally:
