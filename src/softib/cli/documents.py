@@ -17,7 +17,7 @@ DOCUMENTS: dict[str, str] = {
     "accept": "api.acceptance.result:Acceptance",
     "accept-cover": "api.acceptance.coverage:Coverage",
     "baseline": "api.acceptance.baselines:BaselineComparison",
-    "baseline-record": "cli.watch.baseline:Recorded",
+    "baseline-record": "api.acceptance.baselines:RecordedBaseline",
     "calibrate": "api.simulation.calibration:Calibration",
     "check": "analysis.model:CheckResult",
     "ci": "api.running.ci:CiRun",
