@@ -1,6 +1,6 @@
 """The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
-Each message has at most one event: the begin of its flow, or its end at the present rate. Events
-are in an indexed heap, so a new rate moves an event and leaves no stale one. All events of one
+Each message has at most one event: the begin of its flow, or its end at its present rate. Events
+are in an indexed heap, so a new rate moves the event and leaves no stale one. All events at one
 picosecond cause one change of rates.
 """
 
@@ -17,16 +17,17 @@ Traffic = table(
     "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
     "lead_ps source gate_ps asks_ps parked qp last_qp",
 )
-"""By message: ``left`` bytes on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
-:class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
-:class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (number of messages that
-it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
-free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``,
-``position``, ``key`` ps. A computation uses the processor ``line``, which is ``busy`` until that time.
-Order of a queue pair and message rate: :mod:`softib.sim.fluid_tables`."""
+"""Columns by message: ``left``, bytes on the wire that remain at ``last`` ps; ``state``; ``start``
+and ``delay`` ps (of :class:`~softib.sim.messages.Messages`); ``request``, ``forth`` and ``answer``
+ps (of :class:`~softib.sim.timing.Timing`); the four times of an outcome; ``awaited``, the number of
+messages that it still waits for; ``ready`` ps, when the last of them was done; ``free`` ps, when
+its queue pair is free; ``qp_next``, the next message of its queue pair; ``kind``; and the heap of
+events: ``queue``, ``position``, ``key`` ps. A computation uses the processor ``line``, which is
+busy until ``busy``. :mod:`softib.sim.fluid_tables` describes the order of a queue pair and the
+message rate."""
 Waits = table("Waits", "first to completion")
-"""The messages that wait for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its
-completion, 0: for its arrival."""
+"""The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
+they wait for its completion, 0 for its arrival."""
 CLOCK = Rows(
     "Scalars of a run of the fluid layer.",
     i8("queued", "events", "Events that wait."),
@@ -42,9 +43,10 @@ Clock = table("Clock", {"clock": Array("", CLOCK)})
 
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
-"""Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
+"""Kinds of message. PLAIN: the requester sends the data. READ: the responder sends it. COMPUTES: no
+data; the program computes."""
 ADMITTED = -1
-"""Of ``gap_ps``: the message rate no longer delays it."""
+"""Value of ``gap_ps``: the message rate no longer delays the message."""
 FOREVER = np.int64(1) << np.int64(62)
 
 
@@ -92,7 +94,7 @@ def sink_event(tr, at, n):
 
 @kernel
 def schedule(tr, ck, i, when):
-    """Set the event of message i to ``when``, whether it had one or not."""
+    """Set the event of message i to ``when``, whether or not it had one."""
     if tr.position[i] < 0:
         n = ck.clock.queued
         tr.key[i] = when
@@ -130,8 +132,8 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one fewer message; its data begins to leave when it is posted and its queue
-    pair is free."""
+    """Count one dependency of message i as done; its data begins to leave when it is posted and its
+    queue pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
@@ -140,15 +142,15 @@ def one_less(tr, ck, i):
 
 @kernel
 def release(tr, ck, i, when):
-    """A dependency of message i is done at ``when``."""
+    """Record that a dependency of message i is done at ``when``."""
     tr.ready[i] = max(tr.ready[i], when)
     one_less(tr, ck, i)
 
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """Free the queue pair of message i for the next one; the request of a READ after a READ was
-    sent while the first one's data arrived."""
+    """Free the queue pair of message i for the next one. The request of a READ that follows a READ
+    was sent while the first one's data arrived."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -157,8 +159,8 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last byte of message i left: set its arrival and completion, and release the messages
-    that wait for either."""
+    """Record that the last byte of message i has left: set its arrival and completion, and release
+    the messages that wait for either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
     tr.left[i] = 0.0
@@ -183,17 +185,17 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """Return when message i is in memory: at ``arrived`` if alone, otherwise after the last packet
-    of the message before it."""
+    """Return when message i is in memory: at ``arrived`` if it is alone, otherwise after the last
+    packet of the previous message."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
 
 @kernel
 def complete(tr, ws, ck, i):
-    """Message i has ended: release the messages that wait for its completion. RC completes requests in
-    the order in which they were posted (IBA 9.7.5.1), so a WRITE whose bytes left before the data of
-    an earlier READ arrived waits for the READ, and both complete together."""
+    """End message i: release the messages that wait for its completion. RC completes requests in
+    the order in which they were posted (IBA 9.7.5.1). So a WRITE whose bytes left before the data
+    of an earlier READ arrived waits for the READ, and both complete together."""
     while True:
         p = tr.completes_behind[i]
         if p >= 0:
@@ -210,10 +212,10 @@ def complete(tr, ws, ck, i):
 
 @kernel
 def may_leave(tr, ck, do, i, now):
-    """Return whether the data of message i may begin to leave now. Otherwise move its event to
-    a later time: if the adapter's message rate is the limit, or if only the request of a READ leaves
-    now, after which the queue pair continues with the next message. Responses are in the order of
-    requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
+    """Return whether the data of message i may begin to leave now. Otherwise move its event to a
+    later time. That is the case if the adapter's message rate is the limit, or if only the request
+    of a READ leaves now; the queue pair then continues with the next message. Responses follow the
+    order of requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
     if tr.gap_ps[i] > 0:
         port = tr.source[i]
         leaves = now - tr.request[i] + tr.lead_ps[i]
@@ -240,8 +242,7 @@ def may_leave(tr, ck, do, i, now):
 
 @kernel
 def begin(fl, li, ro, tr, ck, i, now):
-    """Begin the flow of message i; it was posted earlier if others of its queue pair came
-    first."""
+    """Begin the flow of message i; it was posted earlier if it had to wait for others of its queue pair."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
@@ -255,8 +256,8 @@ def begin(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor runs it when it is free. Messages that wait for it
-    continue at its end."""
+    """Begin computation i, which is ready, when its processor is free. Messages that wait for it
+    continue when it ends."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]
     tr.busy[tr.line[i]] = over
@@ -272,8 +273,7 @@ def compute(tr, ws, ck, do, i, now):
 
 @kernel
 def settle(fl, ro, tr, ck, now):
-    """Give the round's flows their new rates: update the rest of each, and the event of its
-    end."""
+    """Give the round's flows their new rates: update the rest of each flow and the event of its end."""
     for k in range(ro.size.members):
         i = ro.members[k]
         old, new = fl.rate[i], fl.fresh[i]
@@ -292,7 +292,8 @@ def settle(fl, ro, tr, ck, now):
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
     """Run until ``until`` messages have ended or ``pause`` changes of rates were made (returns 0),
-    nothing more happens (1) or the next event is after ``stop`` (2)."""
+    until nothing more happens (returns 1), or until the next event is after ``stop`` (returns
+    2)."""
     while ck.clock.queued > 0:
         now = tr.key[tr.queue[0]]
         if now >= FOREVER:

@@ -1,6 +1,6 @@
-"""The tables of the fluid layer before the first event, and properties of adapters besides rates:
-the order of a queue pair's messages, the message rate of an adapter, and the shares of a link that
-VL arbitration tables give (IBA 7.6.9, 14.2.5.9)."""
+"""The tables of the fluid layer before the first event, and properties of adapters other than
+rates: the order of a queue pair's messages, the message rate of an adapter, and the shares of a
+link that VL arbitration tables give (IBA 7.6.9, 14.2.5.9)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Weights", "doubt_of", "flows_and_links", "traffic_of", "waits_of", "
 
 
 UNLIMITED = 255
-"""HighLimit: low priority sends only if high priority has nothing to send."""
+"""HighLimit value: low priority sends only if high priority has nothing to send."""
 LIMIT_OCTETS, LOW_PACKET = 4096, 4096
 """Bytes of one unit of HighLimit, and of the low-priority packet that may then be sent (one MTU).
 """
@@ -39,7 +39,7 @@ class Weights(NamedTuple):
     high_share: np.ndarray
     """Share of the high-priority table if both tables have data."""
     idle: np.ndarray
-    """No table serves the VL, although it serves others: its weight is 1 of the lowest."""
+    """Whether no table serves the VL although some table serves others; its weight is then 1 of the lowest."""
 
 
 class FluidColumns(NamedTuple):
@@ -52,11 +52,11 @@ class FluidColumns(NamedTuple):
     port: np.ndarray
     """By channel: 16 * port + VL, -1: none."""
     idle: np.ndarray
-    """By channel: no arbitration table serves it."""
+    """By channel: no arbitration table serves its VL."""
 
 
 class LimitedPaths(NamedTuple):
-    """Channels of the path of each message, with those of limits, and the rate of each channel."""
+    """Channels of the path of each message, including channels for limits, and the rate of each channel."""
 
     first: np.ndarray
     channel: np.ndarray
@@ -70,18 +70,19 @@ class LinkChains(NamedTuple):
     group: np.ndarray
     """By channel: its link."""
     link_next: np.ndarray
-    """By channel: the next one of its link, -1: none."""
+    """By channel: the next channel of its link, -1: none."""
     head: np.ndarray
     """By link: its first channel."""
     several: np.ndarray
-    """By link: it has more than one channel."""
+    """By link: whether it has more than one channel."""
 
 
 def weights_of(fabric: Fabric, port: np.ndarray, vl: np.ndarray) -> Weights:
     """Return the weights of channels (``port``, ``vl``) in both tables.
 
-    The high-priority table sends HighLimit × 4 KiB before a packet of the low one may be sent (0:
-    one packet each). Tables without entries, as before the manager writes them, serve all VLs equally.
+    The high-priority table sends HighLimit × 4 KiB before a packet of the low-priority table may be
+    sent (0: one packet each). Tables without entries, as before the manager writes them, serve all
+    VLs equally.
     """
     tables = fabric.vl_arb[port].reshape(len(port), 2, 64, -1).reshape(len(port), 2, 128)
     entries = tables.reshape(len(port), 2, 64, 2)  # low, high; VL and weight an entry
@@ -248,8 +249,8 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
 
 
 def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(next, before)``: the next message of each one's queue pair, and the one before it
-    (int64; -1: none). Computations have none."""
+    """Return ``(next, before)``: for each message, the next and the previous message of its queue
+    pair (int64; -1: none). Computations have none."""
     after, before = np.full(len(m), -1, np.int64), np.full(len(m), -1, np.int64)
     order = np.argsort(m.qp, kind="stable")
     same = (m.qp[order][1:] == m.qp[order][:-1]) & ~m.computes[order][1:]
@@ -258,8 +259,9 @@ def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_direction(m: Messages) -> np.ndarray:
-    """Return for each message the one before it on its queue pair whose payload goes in the same
-    direction to the same memory (int64; -1: none): these arrive in order (IBA chapter 9, ordering)."""
+    """Return for each message the previous one on its queue pair whose payload goes in the same
+    direction to the same memory (int64; -1: none): these arrive in order (IBA chapter 9,
+    ordering)."""
     before = np.full(len(m), -1, np.int64)
     rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
     direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)
@@ -271,16 +273,17 @@ def same_direction(m: Messages) -> np.ndarray:
 
 
 def asks_first(m: Messages, after: np.ndarray, request_ps: np.ndarray) -> np.ndarray:
-    """Return ps from the request of a READ until its data begins to leave, if the next message of
-    the queue pair is not a READ and follows the request (int64); 0 for all others."""
+    """Return the time in ps from the request of a READ until its data begins to leave, if the next
+    message of the queue pair is not a READ and follows the request (int64); 0 for all other
+    messages."""
     read = m.opcode == Opcode.READ
     return np.where(read & (after >= 0) & ~read[after], request_ps, 0)
 
 
 def message_gaps(plane: Plane, m: Messages, octets: np.ndarray, asks: np.ndarray) -> np.ndarray:
     """Return the adapter's minimum time in ps from the request of each message to the next one of
-    its port (int64); 0 if the bytes of the message take longer, so that the link is the limit. A READ
-    of which only the request leaves at first (``asks``) counts as short."""
+    its port (int64); 0 if the bytes of the message take longer, so that the link is the limit. A
+    READ counts as short if only its request leaves at first (``asks``)."""
     gap = round(plane.profile.message_gap_ns * 1000)
     gbps = plane.gbps[plane.ends[m.src]]
     wire_ps = np.divide(octets * 8000.0, gbps, out=np.zeros(len(m)), where=gbps > 0)
@@ -297,10 +300,9 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
-    """Return the paths with two kinds of extra channels: in front of
-    a link limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the
-    start, a separate one for each message with a static rate or without any link (to itself, or
-    between ports 0; ``port`` is -1)."""
+    """Return the paths with two kinds of extra channels. In front of a link limited by credits: one
+    with the rate of one VL (``port`` is -2 - port). At the start: a separate one for each message
+    with a static rate or without any link (to itself, or between ports 0; ``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
@@ -329,7 +331,7 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
 
 
 def _links(port: np.ndarray) -> LinkChains:
-    """Return the links of channels: those of one egress port are one."""
+    """Return the links of channels; the channels of one egress port form one link."""
     n = len(port)
     key = np.where(port >= 0, port >> 4, -1 - np.arange(n))
     order = np.argsort(key, kind="stable").astype(np.int32)

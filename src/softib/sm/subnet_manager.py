@@ -120,8 +120,7 @@ class SubnetManager:
 
     @property
     def database(self) -> Database:
-        """Process the MADs that arrived; return the MADs to send now, and the time of the next call
-        if no MAD arrives earlier."""
+        """The database of the current or last sweep."""
         return self._runner.database
 
     @property
@@ -132,8 +131,8 @@ class SubnetManager:
     # -- the interface --
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Process arrived MADs; return the MADs to send now and the time of the next call if no MAD
-        arrives before.
+        """Process the MADs that arrived; return the MADs to send now, and the time of the next call
+        if no MAD arrives earlier.
 
         Raises :class:`~softib.errors.LimitError` if the subnet cannot be managed (too many LIDs,
         tables too short), and any exception of a routing engine. The sweep is then abandoned, and

@@ -41,12 +41,12 @@ class ArManager:
         self.db, self.graph, self.routing, self.config, self.store = db, graph, routing, config, store
         self.notes: list[str] = []
         self.caps = np.zeros(graph.n_switches, np.int64)
-        """Groups of each switch, 0 if it routes only by its forwarding table."""
+        """Number of groups of each switch; 0 if it routes only by its forwarding table."""
         self._group_of: dict[int, np.ndarray] = {}
 
     @property
     def switches(self) -> np.ndarray:
-        """Number of groups of each switch; 0 if it routes only by its forwarding table."""
+        """Return the participating switches of the graph."""
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:

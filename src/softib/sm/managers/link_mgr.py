@@ -174,7 +174,7 @@ def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: n
 
 
 def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
-    """Queue a Set(PortInfo) that moves ``ports`` from the previous state to ``state``. Tags are
+    """Queue a Set(PortInfo) that moves ``ports`` from the preceding state to ``state``. Tags are
     ports."""
     rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
     image = db.port_info[rows]
@@ -183,7 +183,7 @@ def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: Por
 
 
 def unchanged(image: np.ndarray) -> np.ndarray:
-    """Queue a Set(PortInfo) that moves ``ports`` from the preceding state to ``state``."""
+    """Return ``image`` (uint8[n, 64]) as a Set without changes."""
     for f in NO_CHANGE_FIELDS:
         f.set(image, 0)
     P.port_state.set(image, int(PortState.NO_CHANGE))

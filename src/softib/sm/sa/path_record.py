@@ -49,8 +49,8 @@ class Paths:
     # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (source end, target end, status) of each query (uint8[n, 64], uint64[n]); ends are
-        ANY if not given."""
+        """Return (source end, target end, status) of each query (uint8[n, 64], uint64[n]); an end
+        that is not given is ANY."""
         status = np.zeros(len(q), np.uint16)
         source = self._end(q, mask, "sgid", "slid", status)
         target = self._end(q, mask, "dgid", "dlid", status)
@@ -77,8 +77,7 @@ class Paths:
             end[rows] = np.where(by_gid[rows] & same, end[rows], ends)
         return end
 
-    # Return (source end, target end, status) of each query (uint8[n, 64], uint64[n]); an end that is not given is
-    # ANY.
+    # -- answers --
 
     def gets(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray

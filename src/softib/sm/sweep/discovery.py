@@ -59,7 +59,7 @@ class Discovery:
         self._waiting: set[int] = set()
         """Switches whose external ports are read once PortInfo of port 0 has arrived."""
         self.answering: frozenset[tuple[int, int]] = frozenset()
-        """(NodeGUID, portnum) where a device answered recently: the phase waits for these."""
+        """(NodeGUID, portnum) where a device answered recently; the phase waits for these."""
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -68,7 +68,7 @@ class Discovery:
         }
 
     def start(self) -> None:
-        """(NodeGUID, portnum) where a device answered recently; the phase waits for these."""
+        """Read the manager's own port."""
         route = self.db.routes.add_local()
         if self.mkeys.in_play:
             key = self.mkeys.of(np.array([self.mkeys.local_guid], np.uint64))
