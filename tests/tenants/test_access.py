@@ -291,12 +291,17 @@ def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monke
 
 
 def test_a_revision_without_rows_cannot_be_undone(ask, service):
-    """An act on ports is a revision, and the database does not have their states."""
-    number = (
-        service.submit(Request(lambda draft: "isolate ports of leaf-1", "admin", "isolate ports")).result().revision
-    )
-    status, answer = ask("POST", f"/tenants/v1/revisions/{number}/undo")
-    assert status == 409 and answer["error"].startswith(f"revision {number} changed no partition, tenant or account")
+    """An act on ports that found nothing to do, a removal of no member, and a tenant that was entered as it was."""
+    newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
+    numbers = [service.submit(Request(lambda draft: "release ports", "admin", "release ports")).result().revision]
+    assert ask("POST", "/ufmRest/actions/remove_guids_from_pkey", {"pkey": "0x9", "guids": [GUID]})[0] == 200
+    numbers.append(newest())
+    for _ in range(2):
+        assert ask("PUT", "/tenants/v1/tenants/same", {"limit": 3})[0] == 200
+    numbers.append(newest())
+    for number in numbers:
+        status, answer = ask("POST", f"/tenants/v1/revisions/{number}/undo")
+        assert status == 409 and answer["error"].startswith(f"revision {number} changed no partition or tenant")
 
 
 @pytest.mark.parametrize("undone", ["the partition's end", "a member's removal"])
@@ -342,14 +347,15 @@ def test_an_undo_takes_no_port_from_its_new_tenant(ask, service, accounts, undon
 def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask):
     path, guids = "/ufmRest/resources/pkeys", [GUID, "00000000000000bb"]
     newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
-    undo = lambda number: ask("POST", f"/tenants/v1/revisions/{number}/undo")[1]["detail"]
+    undo = lambda number: ask("POST", f"/tenants/v1/revisions/{number}/undo")
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID]})[0] == 200
     assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
     both = newest()
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
-    assert undo(both) == f"1 row taken back; revision {newest() - 1} superseded the others"
-    once = newest()
-    assert undo(both) == f"0 rows taken back; revision {once} superseded it"
+    assert undo(both)[1]["detail"] == f"1 row taken back; revision {newest() - 1} superseded the others"
+    once, text = newest(), f"revision {both}: 0 rows taken back; revision {newest()} superseded it"
+    assert undo(both) == (409, {"error": f"{text}; nothing is left to undo"})
+    assert newest() == once, "nothing was entered"
 
 
 def test_a_tenant_makes_no_partition_of_another(ask, service, accounts):

@@ -19,6 +19,7 @@ __all__ = [
     "pick_roots",
     "rank_switches",
     "top_down",
+    "with_cut_tops",
 ]
 
 
@@ -52,6 +53,24 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     beaten = owner[roots[graph.peer] & (total[graph.peer] < total[owner])]
     roots[beaten] = False
     return np.flatnonzero(roots).astype(np.int32)
+
+
+def with_cut_tops(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
+    """Return ``roots`` (of :func:`find_spines`) and, in a tree, the other switches of their tier (int32, ascending).
+
+    A top switch without a cable, or above a spine that is dead, is farther from the CAs below it than other tops,
+    and OpenSM's histogram leaves it out. Below a root it would be useless, and so would the spines that have no other
+    tops: no path goes down and then up. In a tree all tops are equally far from the leaves and have only switches one
+    tier lower as neighbours, whatever is cut.
+    """
+    if not len(roots):
+        return roots
+    height = heights(graph)
+    level = height[roots[0]]
+    strays = np.unique(graph.link_switch[height[graph.peer] != level - 1])
+    if level < 1 or (height[roots] != level).any() or np.isin(roots, strays).any():
+        return roots
+    return np.setdiff1d(np.flatnonzero(height == level), strays).astype(np.int32)
 
 
 def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:

@@ -18,6 +18,8 @@ __all__ = [
     "FULL_BIT",
     "MTU_CODES",
     "RATES",
+    "CableEnd",
+    "IsolatedPort",
     "Member",
     "Partition",
     "Qos",
@@ -74,6 +76,36 @@ class Member:
 
     full: bool = True
     host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CableEnd:
+    """A port at an end of a cable, with its ``name`` in UFM's form and its node, as they were read last: a device
+    whose cables are disabled does not answer. ``guid``: NodeGUID."""
+
+    guid: int
+    portnum: int
+    name: str
+    node_name: str = ""
+    system: int = 0
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Return NodeGUID and portnum."""
+        return self.guid, self.portnum
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedPort:
+    """A port that the service took out of use at the clock time ``at_s``. ``ends``: the port, and the other end of its
+    cable."""
+
+    at_s: float
+    ends: tuple[CableEnd, ...]
+
+    def has(self, end: tuple[int, int]) -> bool:
+        """Return whether ``end`` (NodeGUID and portnum) is one of its ends."""
+        return any(one.end == end for one in self.ends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from softib.errors import InputError
@@ -25,7 +26,8 @@ from softib.tenants.model import (
 
 __all__ = ["conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
-_NAME = re.compile(r"[^\W\d][\w .@/+()-]{0,63}(?<=\S)", re.ASCII)
+_ENDS_NAME = re.compile("[:,=;#]")
+"""Characters that end a name in OpenSM's file, which has no quotes; so do control characters and outer spaces."""
 _DEFAULT_RATE = Qos().rate
 LINE_MEMBERS = 64
 """Most members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as a definition, and drops the
@@ -68,7 +70,13 @@ def _name(p: Partition) -> str:
     definition."""
     if p.pkey == DEFAULT_BASE:
         return "Default"
-    return p.name if _NAME.fullmatch(p.name) and p.name.lower() != "default" else f"pkey_{p.pkey:#x}"
+    fits = p.name.isprintable() and p.name == p.name.strip() and not _ENDS_NAME.search(p.name)
+    return p.name if p.name and fits and p.name.lower() != "default" else _stand_in(p.pkey)
+
+
+def _stand_in(pkey: int) -> str:
+    """Return the name in the file of a partition whose own the file cannot hold."""
+    return f"pkey_{pkey:#x}"
 
 
 def exported(partitions: Iterable[Partition]) -> str:
@@ -89,10 +97,11 @@ def from_conf(
     text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()
 ) -> tuple[list[Partition], list[str]]:
     """Return the partitions of a file, and a line for each part that the service does not support. A partition without
-    a P_Key gets that of the ``present`` one with its name, or one that is neither ``taken`` nor in the file.
+    a P_Key gets that of the ``present`` one with its name, or one that is neither ``taken`` nor in the file. One of
+    the ``present`` keeps a name that the file cannot hold.
     Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused` if several have the name or the
     file gives the P_Key to another partition."""
-    partitions, notes = parse_changes(text, name), list[str]()
+    partitions, notes, present = parse_changes(text, name), list[str](), list(present)
     if taken := set(taken):
         stated = {p.pkey: p.name for p in partitions if not p.chosen}
         partitions = parse_changes(text, name, taken | {p.pkey for p in partitions})
@@ -107,7 +116,16 @@ def from_conf(
         default.members[:0] = BEFORE_FILE
     else:
         notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
-    return [_partition(p, name, notes) for p in partitions], notes
+    names = {p.pkey: p.name for p in present if p.name != _name(p) == _stand_in(p.pkey)}
+    return [_kept(_partition(p, name, notes), names, name, notes) for p in partitions], notes
+
+
+def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -> Partition:
+    """Return the partition under the one of ``names`` that its stand-in in the file means."""
+    if p.name != _stand_in(p.pkey) or p.pkey not in names:
+        return p
+    notes.append(f"{file}: {p.name} keeps its name {names[p.pkey]!a}")
+    return replace(p, name=names[p.pkey])
 
 
 def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:

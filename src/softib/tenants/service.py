@@ -150,19 +150,28 @@ class TenantService:
         unread = self.programmer is not None and not self.programmer.ready.is_set()
         return None if unread else self.view.manager
 
-    def undo_of(self, number: int) -> Change:
-        """Return the change that undoes a revision, except rows changed by later ones. Raises :class:`Refused` for an
-        act on ports, which has no rows."""
+    def undo_of(self, number: int, whole: bool = False) -> Change:
+        """Return the change that undoes a revision, except rows changed by later ones; without ``whole`` it is
+        :class:`Refused` if no row is left. So is an act on ports."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
+        if "isolated_port" in revision.rows:
+            raise Refused(f"revision {number} is an act on ports ({revision.action}); send the opposite action")
         if not revision.rows:
-            raise Refused(f"revision {number} changed no partition, tenant or account; send the opposite of its action")
-        return lambda draft: changes.undo(draft, revision.rows, self.view.room, self.clock(), self.store.after(number))
+            raise Refused(f"revision {number} changed no partition or tenant; there is nothing to undo")
+
+        def change(draft: Draft) -> str:
+            text = changes.undo(draft, revision.rows, self.view.room, self.clock(), self.store.after(number))
+            if not draft.rows() and not whole:
+                raise Refused(f"revision {number}: {text}; nothing is left to undo")
+            return text
+
+        return change
 
     def take_back(self, number: int, actor: str) -> Done:
         """Undo a revision."""
-        return self.submit(Request(self.undo_of(number), actor, f"undo revision {number}", returns=True)).result()
+        return self.submit(Request(self.undo_of(number, True), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
         """Create a partition with a free P_Key, the next one after the key assigned last, so that keys rest as long

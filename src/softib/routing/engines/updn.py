@@ -42,6 +42,7 @@ from softib.routing.roots import (
     pick_roots,
     rank_switches,
     top_down,
+    with_cut_tops,
 )
 from softib.routing.tables import beyond_max_hops, cas_per_switch, min_hops, ordered_hops, tables
 
@@ -76,7 +77,11 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
     notes.append(f"{counted(len(spines), 'root')} found by the distances to the CAs: {names(graph, spines)}")
-    ranks = _complete(graph, spines, notes)
+    tops = with_cut_tops(graph, spines)
+    cut = np.setdiff1d(tops, spines)
+    if len(cut):
+        notes.append(f"{counted(len(cut), 'root')} of the same tier, farther from some CAs: {names(graph, cut)}")
+    ranks = _complete(graph, tops, notes)
     return _best(graph, "updn", hops, [("the roots found", ranks), *_from_cas(graph)], notes)
 
 
