@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from softib.ulp.nvmeof.host.controller import HostController
     from softib.ulp.nvmeof.host.discovery import Entry
 
-__all__ = ["NvmeBench", "NvmeDiscovery", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"]
+__all__ = [
+    "FileComparison",
+    "NvmeBench",
+    "NvmeDiscovery",
+    "NvmeDisk",
+    "NvmeTarget",
+    "NvmeTransfer",
+    "nvme_connect",
+    "nvme_discover",
+]
 
 PORT = 4420
 MOST_QUEUES = 16
@@ -278,6 +287,14 @@ def nvme_connect(
     return NvmeDisk([e for e in entries if e.nqn == wanted], host, namespace, depth, queues, notice)
 
 
+class FileComparison(NamedTuple):
+    """A namespace compared with a file."""
+
+    equal: bool
+    size: int
+    """Compared bytes."""
+
+
 class NvmeDisk(Suggests):
     """A connected namespace; :func:`nvme_connect` makes it."""
 
@@ -337,14 +354,13 @@ class NvmeDisk(Suggests):
             size += len(piece)
         return size
 
-    def compare_file(self, file: str | os.PathLike[str], offset: int = 0) -> tuple[bool, int]:
-        """Return whether the namespace holds the bytes of ``file`` at ``offset``, compared by the
-        target, and their number."""
+    def compare_file(self, file: str | os.PathLike[str], offset: int = 0) -> FileComparison:
+        """Compare the namespace with the bytes of ``file`` at ``offset``; the target compares."""
         equal, size = True, 0
         for at, piece in self._pieces(file, offset):
             equal &= self.compare(at, piece)
             size += len(piece)
-        return equal, size
+        return FileComparison(equal, size)
 
     def _pieces(self, file: str | os.PathLike[str], offset: int) -> Iterator[tuple[int, bytes]]:
         if not is_stdin(file) and Path(file).is_file():

@@ -59,7 +59,7 @@ def mad_packets(
 
 
 def with_crcs(content: np.ndarray) -> np.ndarray:
-    """Return the packet whose LRH to padding are ``content`` (uint8[n]), with both CRCs."""
+    """Return the packet with both CRCs; ``content`` (uint8[n]) is everything from LRH to padding."""
     packet = np.zeros((1, len(content) + ICRC_SIZE + VCRC_SIZE), np.uint8)
     packet[0, : len(content)] = content
     _seal(packet)
