@@ -10,7 +10,9 @@ import os
 from pathlib import Path
 
 from softib.errors import InputError, PeerError
+from softib.foreign_text import shown
 from softib.live import control, instances
+from softib.live.proc import command_name
 from softib.live.umad_client.devices import UmadDevice
 
 __all__ = ["second_manager"]
@@ -28,14 +30,13 @@ def second_manager(device: UmadDevice) -> str:
 def _of_kernel(device: UmadDevice) -> tuple[str, str]:
     """Return (the process that has the issm device open, empty if it is another user's; the remedy)."""
     remedy = f"stop it ('fuser {device.issm_path or device.path}' names the process), or use another port"
-    for fds in Path("/proc").glob("[0-9]*/fd"):
+    for fds in Path("/proc").glob("[0-9]*/fd") if device.issm else ():
         try:
             opened = any(os.readlink(fd) == device.issm_path for fd in fds.iterdir())
-            name = (fds.parent / "comm").read_text().strip()
         except OSError:  # it ended, or is another user's
             continue
-        if device.issm and opened:
-            return f"{name} (process {fds.parent.name})", remedy
+        if opened:
+            return _named(int(fds.parent.name)), remedy
     return "", remedy
 
 
@@ -51,12 +52,14 @@ def _of_fabric(device: UmadDevice, name: str) -> tuple[str, str]:
         (c["pid"] for c in status["clients"] if c["sm"] and (c["node"], c["portnum"]) == (host, device.portnum)), 0
     )
     if pid:
-        command = Path(f"/proc/{pid}/comm")
-        title = command.read_text().strip() if command.exists() else "a subnet manager"
-        return f"{title} (process {pid})", f"stop it, or {other}"
+        return _named(pid), f"stop it, or {other}"
     if status["sm"]["kind"] == "internal":
         return (
             f"the subnet manager of fabric {name} (process {status['pid']})",
             f"{other}, or start the fabric with 'softib up SOURCE --sm external'",
         )
     return "", other
+
+
+def _named(pid: int) -> str:
+    return f"{shown(command_name(pid).decode('utf-8', 'replace')) or 'a subnet manager'} (process {pid})"
