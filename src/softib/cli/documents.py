@@ -20,7 +20,7 @@ DOCUMENTS: dict[str, str] = {
     "baseline-record": "api.acceptance.baselines:RecordedBaseline",
     "calibrate": "api.simulation.calibration:Calibration",
     "check": "analysis.model:CheckResult",
-    "ci": "api.running.ci:CiRun",
+    "ci": "api.running.ci_result:CiRun",
     "compare": "analysis.simulation.networks:NetworkComparison",
     "compile": "cli.itself.installation:Compiled",
     "convert": "cli.look.convert:Converted",
