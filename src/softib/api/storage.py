@@ -67,7 +67,7 @@ class TargetDescription(Result):
 
 @dataclass
 class NvmeDiscovery(Result):
-    """The subsystems of a target and the ports on which they are: its discovery log page."""
+    """The subsystems of a target and their ports: its discovery log page."""
 
     document = "nvme-discover"
 
@@ -113,7 +113,7 @@ class NvmeTransfer(Result):
     bytes: int
     seconds: float
     equal: bool | None
-    """Result of compare: the namespace holds the data."""
+    """Result of the comparison: whether the namespace holds the data."""
 
     def line(self) -> str:
         """It, in words."""
@@ -134,7 +134,7 @@ class NvmeBench(Result):
     size: int
     """Bytes of a command."""
     depth: int
-    """Commands at once on each queue."""
+    """Number of commands in flight on each queue."""
     queues: int
     mix: Literal["read", "write", "mixed"]
     verified: bool
@@ -160,13 +160,12 @@ class NvmeBench(Result):
 
 
 class NvmeTarget(Suggests):
-    """Exports files as the namespaces 1, 2, ... of a subsystem, on all ports of this process's
-    node.
+    """Exports files as the namespaces 1, 2, … of a subsystem, on all ports of this process's node.
 
     ``states``: asymmetric access states (``optimized``, ``non-optimized``, ``inaccessible``,
-    ``persistent-loss``, ``change``) by number of a port. ``pcap``: a file to which capsules and
+    ``persistent-loss``, ``change``) by port number. ``pcap``: a file to which capsules and
     responses are written as InfiniBand packets. It must run under ``softib run``. Raises
-    :class:`InputError` for an invalid file, a port in use, and without an RDMA device.
+    :class:`InputError` for an invalid file, for a port in use, or without an RDMA device.
     """
 
     def __init__(
@@ -209,7 +208,7 @@ class NvmeTarget(Suggests):
         self._server.serve(until)
 
     def set_state(self, number: int, state: str) -> None:
-        """Change the asymmetric access state on port ``number``; hosts get a notice."""
+        """Change the asymmetric access state on port ``number``; hosts are notified."""
         from softib.ulp.nvmeof.target.server import state_of
 
         self._server.set_state(number, state_of(state))
@@ -257,10 +256,10 @@ def nvme_connect(
     queues: int = 1,
     notice: Notice = warn,
 ) -> NvmeDisk:
-    """Connect to a namespace of the target at ``address``, over all ports of the target that its
-    discovery log page names and that can be reached. ``depth``: commands at once on each of
-    ``queues`` I/O queues. Raises :class:`InputError` for a subsystem or namespace that does not
-    exist, :class:`PeerError` if the target is not reachable or refuses."""
+    """Connect to a namespace of the target at ``address``, over all ports in the target's discovery
+    log page that can be reached. ``depth``: number of commands in flight on each of the ``queues``
+    I/O queues. Raises :class:`InputError` for a subsystem or namespace that does not exist,
+    :class:`PeerError` if the target is not reachable or refuses."""
     from softib.ulp.nvmeof.host.discovery import discover, this_host
 
     if not 1 <= depth <= WORST_DEPTH:
@@ -316,21 +315,21 @@ class NvmeDisk(Suggests):
         return NvmeSubsystem(first.nqn, names["model"], names["serial"], first.host.nqn, paths, spaces)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``; both are multiples of the block."""
+        """Return ``size`` bytes from ``offset``; both must be multiples of the block size."""
         return self._disk.read(offset, size)
 
     def write(self, offset: int, data: bytes, through: bool = False) -> None:
-        """Write ``data`` at ``offset``; ``through``: it is on the medium when this returns."""
+        """Write ``data`` at ``offset``; with ``through``, it is on the medium when this returns."""
         self._disk.write(offset, data, through)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Return whether the namespace holds ``data`` at ``offset``, compared by the target."""
+        """Return whether the namespace holds ``data`` at ``offset``; the target compares."""
         return self._disk.compare(offset, data)
 
     def write_file(self, file: str | os.PathLike[str], offset: int = 0, through: bool = False) -> int:
         """Write the bytes of ``file`` (``-``: standard input) at ``offset``, and return their number.
-        A file that does not fit is refused before the first byte is written, a stream at the end of
-        the namespace."""
+        A file that does not fit is refused before the first byte is written; a stream that does not
+        fit is refused at the end of the namespace."""
         size = 0
         for at, piece in self._pieces(file, offset):
             self.write(at, piece, through)
@@ -338,8 +337,8 @@ class NvmeDisk(Suggests):
         return size
 
     def compare_file(self, file: str | os.PathLike[str], offset: int = 0) -> tuple[bool, int]:
-        """Return whether the namespace holds the bytes of ``file`` at ``offset``, compared by the
-        target, and their number."""
+        """Return whether the namespace holds the bytes of ``file`` at ``offset``, and their number;
+        the target compares."""
         equal, size = True, 0
         for at, piece in self._pieces(file, offset):
             equal &= self.compare(at, piece)
@@ -366,8 +365,8 @@ class NvmeDisk(Suggests):
 
     def bench(self, *, size: int = 4096, seconds: float = 5.0, mix: str = "read", overwrite: bool = False) -> NvmeBench:
         """Measure random commands of ``size`` bytes: ``mix`` ``read``, ``write`` or ``mixed`` (70 %
-        reads). ``overwrite``: fill the namespace with a pattern before, and compare all that is
-        read with it; writes need it. Raises :class:`PeerError` if data differs from the written
+        reads). ``overwrite``: first fill the namespace with a pattern, and compare all data read
+        with it; writes require this. Raises :class:`PeerError` if data differs from the written
         pattern."""
         from softib.ulp.nvmeof.host.bench import fill, measure
 

@@ -1,8 +1,8 @@
-"""A fabric for the length of a command, in continuous integration: ``softib ci``.
+"""A fabric for the duration of one command, for continuous integration: ``softib ci``.
 
-It starts a separate fabric, runs the command on each given node, injects faults on a schedule, and
-fails if the commands fail or verbs moved no data. A failed run leaves a capture of all MADs,
-counters, output and log.
+It starts a separate fabric, runs the command on each given node, and injects faults on a schedule.
+The run fails if a command fails or if verbs moved no data. A failed run leaves a capture of all
+MADs, counters, output and log.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ __all__ = ["CiRun", "ci"]
 LOOK_S = 0.02
 GRACE_S = 5.0
 TIMED_OUT = 124
-"""Exit code of a run that took too long, as timeout(1) has it."""
+"""Exit code of a run that took too long, as in timeout(1)."""
 NOTHING = 4096
-"""Bytes below which verbs moved no application data."""
+"""If verbs moved fewer bytes than this, they moved no application data."""
 SHM = Path("/dev/shm")
 RECORDS = ("junit.xml", "mads.pcap", "counters.csv", "fabric.log")
-"""What a run writes, the first one always, beside the output of each node."""
+"""Files that a run writes in addition to the output of each node; the first is always written."""
 TAIL = 20
 """Lines of output in JUnit's failure."""
 
@@ -80,16 +80,16 @@ class CiRun(Result):
 
     ok: bool
     exit_code: int
-    """Exit code of the first failed command; 3: all succeeded but verbs moved no data; 124: it took
-    too long."""
+    """Exit code of the first command that failed. 3: all succeeded but verbs moved no data; 124:
+    the run took too long."""
     problem: str
-    """Why it failed; empty if it did not."""
+    """Reason why it failed; empty if it succeeded."""
     commands: list[CiCommand]
     faults: list[CiFault]
     verbs_bytes: int
-    """Sent and received by verbs at all ports of hosts: a message between two hosts counts at both."""
+    """Bytes sent and received by verbs at all ports of hosts; a message between two hosts counts at both."""
     ip_bytes: int
-    """The same by IP over InfiniBand."""
+    """The same for IP over InfiniBand."""
     ready_s: float
     """Seconds until the fabric was up."""
     seconds: float
@@ -107,8 +107,8 @@ class CiRun(Result):
         )
 
     def to_junit(self) -> str:
-        """Return JUnit XML: a test case a command, one for the use of verbs, and one if the run failed for
-        its faults or its time limit."""
+        """Return JUnit XML: one test case per command, one for the use of verbs, and one if the run
+        failed because of its faults or its time limit."""
         failed = sum(c.exit_code != 0 for c in self.commands)
         other = not self.ok and (self.exit_code in (NO_RDMA, TIMED_OUT) or not failed)
         of_run = other and self.exit_code != NO_RDMA
@@ -154,16 +154,15 @@ def ci(
     output: IO[bytes] | None = None,
     notice: Notice = warn,
 ) -> CiRun:
-    """Run a command on a fabric that lives as long as it does.
+    """Run a command on a fabric that exists for the duration of the command.
 
-    ``commands``: one command, for each of ``nodes`` (default: the first host), a command by node,
-    or the path of a file that has them (``nodes:``, and perhaps ``fabric:`` and ``faults:``).
+    ``commands``: one command for each of ``nodes`` (default: the first host), a command by node, or
+    the path of a file that contains them (``nodes:``, and optionally ``fabric:`` and ``faults:``).
     ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
     ``net``: in the networks of the nodes. ``artifacts``: the folder to which ``junit.xml`` is
-    written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
-    each command. ``timeout``: seconds for the commands
-    (None: no limit). ``output`` takes their output (default:
-    stdout). Raises :class:`InputError` for an invalid fault, node or fabric.
+    written and, after a failure, ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
+    each command. ``timeout``: seconds for the commands (None: no limit). ``output`` receives their
+    output (default: stdout). Raises :class:`InputError` for an invalid fault, node or fabric.
     """
     if isinstance(commands, str | os.PathLike):
         plan = read_plan(commands)
@@ -192,8 +191,8 @@ def _by_node(
     nodes: Sequence[str],
     schedule: Sequence[PlannedFault],
 ) -> dict[str, list[str]]:
-    """Return the command of each node. Nodes, places of faults and programs are checked: before the
-    fabric is up, not after it."""
+    """Return the command of each node. Nodes, locations of faults and programs are checked before
+    the fabric is started."""
     from softib.live.launch.preload import find_program
 
     arrays = fabric.arrays
@@ -210,7 +209,7 @@ def _by_node(
 
 @contextlib.contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """A runtime directory for this run alone: programs find the one fabric that is there."""
+    """Return a runtime directory for this run alone, so that programs find only its fabric."""
     base = SHM if os.access(SHM, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="softib-ci-", dir=base) as folder:
         before = os.environ.get("XDG_RUNTIME_DIR")
@@ -290,7 +289,7 @@ class _Run:
             thread.join(GRACE_S)
 
     def _end(self) -> None:
-        """End what still runs: after a failure of another command, a timeout, or Ctrl-C."""
+        """End the processes that still run: after a failure of another command, a timeout, or Ctrl-C."""
         until = time.monotonic() + GRACE_S
         for node, child in self.children.items():
             while child.poll() is None:
@@ -307,8 +306,9 @@ class _Run:
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
-        """Return the first cable between switches on the path from the first node to the last;
-        on one switch, the first node's cable. Asked before the first fault: routes change with it."""
+        """Return the first cable between switches on the path from the first node to the last; if
+        they are on one switch, the first node's cable. It must be called before the first fault,
+        because faults change routes."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -377,7 +377,7 @@ def _counters(fabric: RunningFabric) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder of the artifacts without those of an earlier run, before the fabric is up."""
+    """Create the folder for the artifacts, without those of an earlier run, before the fabric is started."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / RECORDS[0]).exists():
