@@ -1,8 +1,8 @@
-"""A fabric for the length of a command, in continuous integration: ``softib ci``.
+"""A fabric for the duration of one command, for continuous integration: ``softib ci``.
 
-It starts a separate fabric, runs the command on each given node, injects faults on a schedule, and
-fails if the commands fail or verbs moved no data. A failed run leaves a capture of all MADs,
-counters, output and log.
+It starts a separate fabric, runs the command on each given node, and injects faults on a schedule.
+The run fails if a command fails or if verbs moved no data. A failed run leaves a capture of all
+MADs, counters, output and log.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def ci(
     output: IO[bytes] | None = None,
     notice: Notice = warn,
 ) -> CiRun:
-    """Run a command on a fabric that lives as long as it does.
+    """Run a command on a fabric that exists for the duration of the command.
 
-    ``commands``: one command, for each of ``nodes`` (default: the first host), a command by node,
-    or the path of a file that has them (``nodes:``, and perhaps ``fabric:`` and ``faults:``).
+    ``commands``: one command for each of ``nodes`` (default: the first host), a command by node, or
+    the path of a file that contains them (``nodes:``, and optionally ``fabric:`` and ``faults:``).
     ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
     ``net``: in the networks of the nodes. ``allow_ip``: pass if only IP over InfiniBand moved data, with ``net``.
     ``artifacts``: the folder to which ``junit.xml`` is
@@ -118,8 +118,8 @@ def _by_node(
     nodes: Sequence[str],
     schedule: Sequence[PlannedFault],
 ) -> dict[str, list[str]]:
-    """Return the command of each node. Nodes, places of faults and programs are checked: before the
-    fabric is up, not after it."""
+    """Return the command of each node. Nodes, locations of faults and programs are checked before
+    the fabric is started."""
     from softib.live.launch.preload import find_program
 
     arrays = fabric.arrays
@@ -139,7 +139,7 @@ def _by_node(
 
 @contextlib.contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """A runtime directory for this run alone: programs find the one fabric that is there."""
+    """Return a runtime directory for this run alone, so that programs find only its fabric."""
     base = SHM if os.access(SHM, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="softib-ci-", dir=base) as folder:
         before = os.environ.get("XDG_RUNTIME_DIR")
@@ -238,8 +238,9 @@ class _Run:
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
-        """Return the first cable between switches on the path from the first node to the last;
-        on one switch, the first node's cable. Asked before the first fault: routes change with it."""
+        """Return the first cable between switches on the path from the first node to the last; if
+        they are on one switch, the first node's cable. It must be called before the first fault,
+        because faults change routes."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -315,7 +316,7 @@ def _counters(fabric: RunningFabric) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder of the artifacts without those of an earlier run, before the fabric is up."""
+    """Create the folder for the artifacts, without those of an earlier run, before the fabric is started."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / RECORDS[0]).exists():

@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """``where`` empty: on the path from the first node to the last."""
+    """``where`` is empty for a location on the path from the first node to the last."""
 
     kind: str
     where: str

@@ -15,6 +15,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache
 from typing import Any, NamedTuple
@@ -26,12 +27,14 @@ from softib.iba.roce_frames import RoceEnds
 from softib.live.sysfs.roce import mac_of_gid
 
 __all__ = [
+    "CmEvent",
     "ConnectionRequest",
     "Event",
     "EventChannel",
     "Listener",
     "Memory",
     "Path",
+    "PreparedConnection",
     "QueuePair",
     "Rejected",
     "connect",
@@ -246,6 +249,17 @@ class Memory:
             self._region = 0
 
 
+class CmEvent(NamedTuple):
+    """An event of a connection."""
+
+    kind: int
+    status: int
+    address: int
+    """Of its id."""
+    parameters: _Parameters
+    private_data: bytes
+
+
 class EventChannel:
     """The channel on which events of connections arrive."""
 
@@ -254,9 +268,8 @@ class EventChannel:
         self.fd = _word(self.pointer, c_int)
         os.set_blocking(self.fd, False)
 
-    def get(self, timeout_s: float | None) -> tuple[int, int, int, _Parameters, bytes] | None:
-        """Return the next event: its type, status, the address of its id, its parameters and private
-        data; None after ``timeout_s``."""
+    def get(self, timeout_s: float | None) -> CmEvent | None:
+        """Return the next event; None after ``timeout_s``."""
         event = POINTER(_Event)()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while _cm().rdma_get_cm_event(self.pointer, byref(event)):
@@ -271,7 +284,7 @@ class EventChannel:
         content = event.contents
         conn = _Parameters.from_buffer_copy(content.conn)
         data = ctypes.string_at(conn.private_data, conn.private_data_len) if conn.private_data else b""
-        result = content.event, content.status, ctypes.addressof(content.id.contents), conn, data
+        result = CmEvent(content.event, content.status, ctypes.addressof(content.id.contents), conn, data)
         _cm().rdma_ack_cm_event(event)
         return result
 
@@ -484,11 +497,18 @@ class ConnectionRequest:
         _cm().rdma_destroy_id(self.id)
 
 
+class PreparedConnection(NamedTuple):
+    """A queue pair with a route to its peer."""
+
+    pair: QueuePair
+    finish: Callable[[], bytes]
+    """Connects it after its receives are posted, and returns the peer's private data."""
+
+
 def connect(
     channel: EventChannel, address: str, port: int, sends: int, receives: int, private_data: bytes
-) -> tuple[QueuePair, Any]:
-    """Return a queue pair for a connection to ``address``, and a function that connects it
-    after its receives are posted and returns the peer's private data. Raises :class:`InputError`
+) -> PreparedConnection:
+    """Return a queue pair for a connection to ``address``. Raises :class:`InputError`
     for an invalid address, :class:`PeerError` if it cannot be reached."""
     try:
         destination = _sockaddr(address, port)
@@ -527,7 +547,7 @@ def connect(
             raise _failed("rdma_connect")
         return _expect(channel, Event.ESTABLISHED, where, "not reachable")
 
-    return pair, finish
+    return PreparedConnection(pair, finish)
 
 
 def _expect(channel: EventChannel, wanted: int, where: str, otherwise: str) -> bytes:
@@ -536,10 +556,12 @@ def _expect(channel: EventChannel, wanted: int, where: str, otherwise: str) -> b
     event = channel.get(CONNECT_S)
     if event is None:
         raise PeerError(f"{where}: no answer within {CONNECT_S:g} s")
-    kind, status, _, _, data = event
-    if kind == Event.REJECTED:
-        raise Rejected(f"{where} refused the connection" + (": no target listens there" if status == 8 else ""), data)
-    if kind != wanted:
-        reason = f" ({os.strerror(-status)})" if -4096 < status < 0 else ""
+    if event.kind == Event.REJECTED:
+        raise Rejected(
+            f"{where} refused the connection" + (": no target listens there" if event.status == 8 else ""),
+            event.private_data,
+        )
+    if event.kind != wanted:
+        reason = f" ({os.strerror(-event.status)})" if -4096 < event.status < 0 else ""
         raise PeerError(f"{where}: {otherwise}{reason}")
-    return data
+    return event.private_data
