@@ -24,7 +24,7 @@ GRIDS: list[tuple[str, dict[str, Any]]] = [
     ("torus", {"dims": [4, 4]}),
     ("torus", {"dims": [6, 6]}),
     ("torus", {"dims": [4, 4, 4]}),
-    ("torus", {"dims": [8, 8, 4]}),
+    ("torus", {"dims": [extent(6, 8), extent(5, 8), 4]}),
     ("torus", {"dims": [5, 4], "parallel": 2}),
     ("torus", {"dims": [6, 5], "radix": 20}),
     ("mesh", {"dims": [6, 6]}),

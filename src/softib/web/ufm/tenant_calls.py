@@ -3,7 +3,7 @@ isolation, dry runs, accounts, import and export."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -318,7 +318,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
-        return _Backup(file=str(path))
+        return _Backup(file=str(path.resolve()))
 
     @app.post("/restore", response_model_exclude_none=True)
     def restore(request: Request, body: _Restore) -> _Restored:
@@ -335,7 +335,10 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
     for p in partitions:
         old = draft.partition(p.pkey)
         options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
-        changes.set_members(draft, p.pkey, p.members, options, service.view.room)
+        before = old.members if old else {}
+        # Neither form has the names of hosts by which members were added.
+        members = {g: replace(m, host=before[g].host) if g in before else m for g, m in p.members.items()}
+        changes.set_members(draft, p.pkey, members, options, service.view.room)
         if p.everyone:
             changes.set_everyone(draft, p.everyone)
     return f"{counted(len(partitions), 'partition')} entered"
