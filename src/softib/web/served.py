@@ -326,8 +326,8 @@ class Served:
         return self._stop.is_set()
 
     def read_again(self) -> None:
-        """Return after a whole reading that began later than this call, so that the next request sees what its client
-        has just done. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
+        """Wait for a whole reading that begins after this call, so that the next request sees what its client has just
+        done. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
         with self._turn:
             if self.collector is None or self._stop.is_set():
                 return
