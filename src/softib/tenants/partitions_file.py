@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.errors import InputError
 from softib.plural import counted
@@ -25,7 +25,7 @@ from softib.tenants.model import (
     parse_pkey,
 )
 
-__all__ = ["conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
+__all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
 _ENDS_NAME = re.compile("[:,=;#]")
 """Characters that end a name in OpenSM's file, which has no quotes; so do control characters and outer spaces."""
@@ -92,14 +92,19 @@ def _not_held(p: Partition) -> str:
     return f"# This file cannot hold of {p.pkey:#x}: {', '.join(parts)}\n" if parts else ""
 
 
-def from_conf(
-    text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()
-) -> tuple[list[Partition], list[str]]:
-    """Return the partitions of a file, and a line for each part that the service does not support. A partition without
-    a P_Key gets that of the ``present`` one with its name, or one that is neither ``taken`` nor in the file. One of
-    the ``present`` keeps a name that the file cannot hold.
-    Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused` if several have the name or the
-    file gives the P_Key to another partition."""
+class PartitionsOfFile(NamedTuple):
+    """The partitions of a file."""
+
+    partitions: list[Partition]
+    notes: list[str]
+    """A line for each part that the service does not support."""
+
+
+def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()) -> PartitionsOfFile:
+    """Return the partitions of a file. One without a P_Key gets that of the ``present`` one with its
+    name, or one that is neither ``taken`` nor in the file. One of the ``present`` keeps a name that the
+    file cannot hold. Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused`
+    if several have the name or the file gives the P_Key to another partition."""
     partitions, notes, present = parse_changes(text, name), list[str](), list(present)
     if taken := set(taken):
         stated = {p.pkey: p.name for p in partitions if not p.chosen}
@@ -116,7 +121,8 @@ def from_conf(
     else:
         notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
     names = {p.pkey: p.name for p in present if p.name != _name(p) == _stand_in(p.pkey)}
-    return [_kept(_partition(p, name, notes), names, name, notes) for p in partitions], notes
+    kept = [_kept(_partition(p, name, notes), names, name, notes) for p in partitions]
+    return PartitionsOfFile(kept, notes)
 
 
 def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -> Partition:
@@ -179,7 +185,7 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
     return Partition(p.pkey, title, "", p.index0, p.ipoib, everyone, qos, members)
 
 
-def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
+def from_ufm(document: object) -> list[Partition]:
     """Return the partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
     :class:`InputError` for other input."""
     if not isinstance(document, dict):
@@ -190,7 +196,7 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
         if partition.pkey in out:
             raise InputError(f"content: {text[:24]} comes twice; remove one")
         out[partition.pkey] = partition
-    return list(out.values()), []
+    return list(out.values())
 
 
 def _of_ufm(text: str, given: object) -> Partition:

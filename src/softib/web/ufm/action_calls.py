@@ -85,8 +85,8 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
                 if why := cut_off(wire, [[one.end for one in ends] for ends in cables.values()]):
                     raise Refused(why)
             at_s, isolated = service.clock(), list(service.state.isolated.values())
-            is_isolated = lambda ends: any(port.has(one.end) for port in isolated for one in ends)
-            entered = {name: IsolatedPort(at_s, ends) for name, ends in cables.items() if not is_isolated(ends)}
+            isolated_on = lambda ends: any(port.has(one.end) for port in isolated for one in ends)
+            entered = {name: IsolatedPort(at_s, ends) for name, ends in cables.items() if not isolated_on(ends)}
             revision = enter(f"{action} of {_listed(names)}{' begins' * (isolates is None)}", entered, True)
         failed, done = dict[str, str](), set[str]()
         for state in states:
@@ -108,7 +108,7 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
             number = enter(text, in_use, revision is None)
             revision = number if revision is None else revision
         served.events.add(Event(served.clock(), "source", "info", f"{account.name}: {text}"))
-        served.read_again()
+        served.reread()
         if failed:
             raise PartlyDone(action, changed, failed)
         return revision

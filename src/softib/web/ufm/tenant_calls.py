@@ -298,7 +298,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
         operator_of(request)
         if body.format == "ufm":
-            partitions, notes = from_ufm(body.content)
+            partitions, notes = from_ufm(body.content), list[str]()
         elif isinstance(body.content, str):
             partitions, notes = from_conf(
                 body.content, "partitions.conf", service.quarantine.taken(), list(service.state.partitions.values())
