@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from softib.errors import InputError
@@ -138,3 +139,13 @@ def test_growth_counts_cables_by_both_ends():
     change = growth(before, after)
     assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
     assert change.kept + change.moved == 508
+
+
+@pytest.mark.parametrize("radix", [5, 7, 9, 63])
+def test_switches_of_an_odd_number_of_ports_make_a_tree(radix):
+    """A leaf has half of the even part for hosts, and a spine's odd port holds one more leaf."""
+    half = radix // 2
+    labels = {c.label: c for c in candidates(Demand(half * radix, radix=radix))[0]}
+    fabric = labels["fat tree, 2 tiers"].fabric
+    assert fabric.sizes.switches == radix + half
+    assert np.count_nonzero(fabric.port_peer >= 0) == 2 * 2 * half * radix
