@@ -89,7 +89,9 @@ if TYPE_CHECKING:
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.stack import Stack, stack, stack_collector
-    from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
+    from softib.api.storage.disk import NvmeDisk, nvme_connect, nvme_discover
+    from softib.api.storage.records import NvmeBench, NvmeTransfer
+    from softib.api.storage.target import NvmeTarget
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
     from softib.api.tenants import TenantOptions, serve_tenants
@@ -143,9 +145,9 @@ _LAZY = {
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
-    **dict.fromkeys(
-        ("NvmeBench", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"), "storage"
-    ),
+    **dict.fromkeys(("NvmeBench", "NvmeTransfer"), "storage.records"),
+    **dict.fromkeys(("NvmeDisk", "nvme_connect", "nvme_discover"), "storage.disk"),
+    "NvmeTarget": "storage.target",
     "Drawing": "graph",
     "Table": "table",
     "Node": "node",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from softib.iba.constants import PortState
 from softib.plural import counted
 from softib.result import HIDDEN, Result, key
 
-__all__ = ["Choice", "End", "budget_of", "choose", "proven", "without_cables"]
+__all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "without_cables"]
 
 End = tuple[int, int]
 """Return (NodeGUID, portnum) of a port."""
@@ -194,12 +195,20 @@ def without_cables(fabric: Fabric, ends: Iterable[Sequence[End]]) -> Fabric:
     return less
 
 
-def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> tuple[list[Choice], str]:
-    """Return the choices, after dropping the last ones until a subnet manager's tables connect every
-    pair of ports without the rest, and one line of proof."""
+class ProvenChoices(NamedTuple):
+    """Choices of cables without which every pair of ports stays connected."""
+
+    choices: list[Choice]
+    proof: str
+    """One line; empty if no cable is isolated."""
+
+
+def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> ProvenChoices:
+    """Drop the last of ``choices`` until a subnet manager's tables connect every pair of ports
+    without the rest, and return them."""
     chosen = [c for c in choices if c.isolate]
     if not chosen:
-        return choices, ""
+        return ProvenChoices(choices, "")
     before, loops = _judged(result, steps)
     dropped: dict[str, str] = {}
     while chosen:
@@ -214,8 +223,9 @@ def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> tuple[lis
         for c in choices
     ]
     if not chosen:
-        return out, ""
-    return out, f"tables without {counted(len(chosen), 'cable')} connect every pair of ports that is connected now"
+        return ProvenChoices(out, "")
+    proof = f"tables without {counted(len(chosen), 'cable')} connect every pair of ports that is connected now"
+    return ProvenChoices(out, proof)
 
 
 def _judged(result: ReadResult, steps: Steps) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""The switches at the top: roots given or found, ranks, and the total order from the top down."""
+"""The switches at the top: roots that are given or found, ranks, and the total order from the top down."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
-    """Return switches (int32, ascending) given by NodeGUID, or by the PortGUID of a CA on them."""
+    """Return the switches (int32, ascending) that are given by NodeGUID, or by the PortGUID of a CA on them."""
     if not guids:
         return np.empty(0, np.int32)
     by_guid = {int(g): int(s) for g, s in zip(graph.end_guid, graph.end_switch, strict=True)}
@@ -36,12 +36,11 @@ def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) ->
 
 
 def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
-    """Return roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be
-    empty).
+    """Return roots found by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
-    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
-    by itself would make every switch a root. Hence one more rule than OpenSM's: a switch cabled to a
-    candidate nearer to all CAs is not a root.
+    In a large tree (20 leaves are enough), nearly all CAs are equally far from *any* switch, so the
+    histogram alone would make every switch a root. Hence one rule in addition to OpenSM's: a switch
+    cabled to a candidate that is nearer to all CAs is not a root.
     """
     weight = compute_per_switch(graph)
     roots = np.zeros(graph.n_switches, np.bool_)
@@ -77,15 +76,15 @@ def with_cut_tops(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
 def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
     """Return the switches farthest from all CAs (int32, ascending); empty if every switch has CAs.
 
-    ``weight`` int[n]: the number of CAs of a switch, if not all compute ends count.
+    ``weight`` int[n]: number of CAs of a switch, if only some ends are compute nodes.
     """
     height = heights(graph, weight)
     return np.flatnonzero((height > 0) & (height == height.max(initial=0))).astype(np.int32)
 
 
 def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return links to the nearest switch that has a CA, int32[n_switches]; -1 if there is none.
-    SHARP nodes do not count.
+    """Return the links to the nearest switch that has a CA, int32[n_switches]; -1 if none is
+    reachable. SHARP nodes do not count.
 
     ``weight`` as in :func:`find_tops`.
     """
@@ -96,8 +95,8 @@ def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarray:
-    """Return, in each connected part (of those that ``among`` bool[n] marks), the switch with most
-    CAs, ties to the smaller GUID."""
+    """Return the switch with most CAs in each connected part (of those that ``among`` bool[n]
+    marks), ties to the smaller GUID."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     by = np.lexsort((graph.switch_guid, -compute_per_switch(graph)))
     by = by if among is None else by[among[by]]
@@ -117,12 +116,12 @@ def top_down(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
-    """Return GUIDs of at most ``most`` of ``switches`` as text."""
+    """Return the GUIDs of at most ``most`` of ``switches`` as text."""
     names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:most]]]
     return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
 
 
 def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
-    """Return (CA switch, any switch) pairs that are connected but have no legal path."""
+    """Return the number of (CA switch, any switch) pairs that are connected but have no legal path."""
     leaves = np.flatnonzero(cas_per_switch(graph))
     return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

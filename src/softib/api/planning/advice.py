@@ -21,19 +21,18 @@ __all__ = ["KINDS", "Advice", "Facts", "Recommendation", "advise", "kind_of"]
 
 KINDS = ("training", "mpi", "storage", "service", "independent")
 MOST_PORTS = 64
-"""Host ports of the fabric on which the networks are compared; for a larger one only its first
-ports are used."""
+"""Host ports of the fabric on which the networks are compared; of a larger fabric only the first ports are used."""
 NETWORKS = ("NDR", "HDR", "roce", "tcp")
 ETHERNET = ("roce", "tcp")
 MOST_PACKETS = 300_000
-"""Maximum number of packets for comparing RoCE and TCP, which only the packet layer supports: about
-a minute per network on one core."""
+"""Maximum number of packets in a comparison with RoCE and TCP, which only the packet layer
+supports: about a minute per network on one core."""
 PACKET_BYTES = 4096
 
 
 class Advice(Suggests):
-    """``verdict``: ethernet, either or infiniband; ``reasons``: the rules that apply, those that
-    decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
+    """``verdict``: ethernet, either or infiniband. ``reasons``: the rules that apply, decisive ones
+    first. ``comparison``: the workload on each network (None: it was not simulated)."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Advice(Suggests):
         self.comparison, self.break_even, self.notes = comparison, breaks, notes
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib advise --json`` prints it."""
+        """Return the document of ``softib advise --json``."""
         return self._recommendation().to_json()
 
     def _recommendation(self) -> Recommendation:
@@ -83,9 +82,9 @@ def advise(
     prices: str | os.PathLike[str] | None = None,
 ) -> Advice:
     """Advise on the network for a job of ``facts``, and for ``workload`` (as in
-    :func:`softib.simulate`; None: only rules), which is run over ``networks``. The time of a step and
-    the share of communication come from the run if ``facts`` do not state them. Raises
-    :class:`InputError`.
+    :func:`softib.simulate`), which is simulated on each of ``networks``; without a workload only
+    the rules apply. The time of a step and the share of communication come from the run if
+    ``facts`` do not state them. Raises :class:`InputError`.
 
     >>> import softib
     >>> softib.advise(softib.Facts(hosts=8)).verdict
@@ -128,7 +127,7 @@ def _check(facts: Facts) -> None:
 
 
 def kind_of(workload: Any) -> str:
-    """Return the kind of job that the pattern of a workload's first job implies."""
+    """Return the kind of job that follows from the pattern of a workload's first job."""
     from softib.workloads.workload import read
 
     pattern = str(read(workload).jobs[0].pattern)  # type: ignore[attr-defined]
@@ -140,8 +139,8 @@ def kind_of(workload: Any) -> str:
 def _compared(
     facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
 ) -> tuple[Comparison, dict[str, float], MessageFigures, list[str]]:
-    """Return the workload over the networks on a full-bisection fabric of the job's size, or of its
-    first ports; its communication in that run, its messages, and notes."""
+    """Return the workload on each network, on a full-bisection fabric of the job's size or on its
+    first ports; the share of communication in that run; its messages; and notes."""
     from softib.api.fabric import generate
     from softib.api.simulation.comparison import compare
     from softib.api.simulation.simulate import simulate
@@ -185,7 +184,7 @@ def _compared(
 
 
 def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
-    """Return the time of a training step and its share of communication, as it is on InfiniBand."""
+    """Return the time of a training step and its share of communication on InfiniBand."""
     from softib.api.simulation.simulate import scaling
 
     if facts.kind != "training":

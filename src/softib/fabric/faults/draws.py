@@ -1,6 +1,6 @@
 """Draw at random where to plant a fault; the caller seeds the generator. Each function returns the
-arguments of a function in :mod:`softib.fabric.faults.inject`, with locations as rows of the arrays,
-and raises :class:`InputError` if the fabric has no suitable location.
+arguments of a function in :mod:`softib.fabric.faults.inject`; locations are rows of the arrays. It
+raises :class:`InputError` if the fabric has no suitable location.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _tier_of_cables(fabric: Fabric, cables: np.ndarray) -> np.ndarray:
 
 
 def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_nodes: bool) -> tuple[int, int]:
-    """Return ports (same side) of two cables that :func:`random_swap` may exchange."""
+    """Return one port of each of two cables that :func:`random_swap` may exchange, both on the same side."""
     cables = _plain_cables(fabric)
     tiers = _tier_of_cables(fabric, cables)
     side_a, side_b = (fabric.port_node[fabric.cable_port[cables, side]] for side in (0, 1))
@@ -68,18 +68,18 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
 
 
 def cable(**arguments: Any) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
-    """Return a random port with a cable, with the fault's other arguments."""
+    """Return a random port with a cable, and the fault's other arguments."""
     return lambda fabric, rng: {"cable": _any_end(fabric, rng), **arguments}
 
 
 def swap(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """Return ports of two cables of one tier, on four nodes."""
+    """Return one port of each of two cables of one tier whose four ends are on four nodes."""
     a, b = two_cables(fabric, rng, None, False)
     return {"a": a, "b": b}
 
 
 def slow(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """Return a random cable and a lower speed, or one lane."""
+    """Return a random cable and the lower speed it is limited to, or one lane."""
     port = _any_end(fabric, rng)
     best = int(supported_speed_codes(fabric, np.array([port, fabric.port_peer[port]])).min())
     if best > 1 and rng.integers(2):
@@ -117,7 +117,7 @@ def switch(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def loop(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """Return two free ports of one switch (or the same one twice)."""
+    """Return two free ports of one switch (or one port twice, for a loopback plug)."""
     free = np.flatnonzero(fabric.is_switch[fabric.port_node] & (fabric.port_num > 0) & (fabric.port_cable < 0))
     a = _pick(rng, free, "free switch port")
     return {"a": a, "b": _pick(rng, free[fabric.port_node[free] == fabric.port_node[a]], "free switch port")}

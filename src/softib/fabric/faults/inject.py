@@ -1,13 +1,13 @@
-"""Plant faults in a fabric at rest, at ports named for example ``"leaf-3[40]"``. The faults are
-those that occur in machine rooms.
+"""Plant faults in a fabric at rest. Ports are given by name, for example ``"leaf-3[40]"``. The
+faults are those that occur in machine rooms.
 
 Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it
 to ``fabric.source.generator["faults"]``, the ground truth against which checks are tested. Bad
 names raise :class:`UnknownName` or :class:`InputError` with a one-line message. A fabric file
 names the faults by the kinds of :mod:`softib.fabric.faults.kinds`.
 
-Faults of LIDs and states need recorded LIDs and states. If the source has none, they are first set
-as a subnet manager would: LIDs 1, 2, … in port order, every link Active.
+Faults of LIDs and states need recorded LIDs and states. If the source has no LIDs, they are first
+set as a subnet manager would: LIDs 1, 2, … in port order, every link Active.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
 
 
 def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
-    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables
+    """Swap the plugs of two cables of one tier (in a fabric that was not generated: of two cables
     between equal node types).
 
     The four ends are on four different nodes, so the pairs of linked nodes change. With
-    ``same_nodes`` the two cables are parallel ones between the same two nodes: only port numbers
+    ``same_nodes`` the two cables run in parallel between the same two nodes, so only port numbers
     change, not the graph of nodes.
     """
     a, b = two_cables(fabric, rng, tier, same_nodes)
@@ -277,7 +277,7 @@ def zero_lid(fabric: Fabric, port: Target) -> Planted:
 
 
 def one_sided(fabric: Fabric, cable: Target) -> Planted:
-    """Remove one record of a cable: only the end in port ``cable`` lists it."""
+    """Remove one of the two records of a cable: only the end in port ``cable`` still lists it."""
     port, row = port_at(fabric, cable), cable_at(fabric, cable)
     peer = int(fabric.port_peer[port])
     fabric.cable_port[row], fabric.cable_listed[row] = (port, peer), 1

@@ -24,8 +24,8 @@ __all__ = ["FAULTS", "FaultKind", "plant", "random_fault"]
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A kind: the function of :mod:`softib.fabric.faults.inject`, its keys with their descriptions
-    (``needed`` ones first), and the function that draws one at random."""
+    """A kind of fault: its function in :mod:`softib.fabric.faults.inject`, its keys and their
+    descriptions (``needed`` ones first), and the function that draws one at random."""
 
     name: str
     plant: Callable[..., Planted]

@@ -40,8 +40,9 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
 
     The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by
     Hastings et al. (CLUSTER 2015), shown in figure 5 of Kim et al. (ISCA 2008): the ports of a
-    group go to the other groups in order. With fewer groups than ``ports + 1`` every pair gets the
-    same number ``ports // (groups - 1)`` of cables, round by round; remaining ports stay free.
+    group go to the other groups in order. With fewer groups than ``ports + 1``, every pair gets the
+    same number of cables, ``ports // (groups - 1)``, one round after another. The remaining ports
+    stay free.
     """
     others = groups - 1
     rounds = ports // others if others > 0 else 0
@@ -55,8 +56,8 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def _dragonfly(values: dict[str, Any]) -> Fabric:
-    """Build the dragonfly described by ``values`` (checked parameters). Ports: hosts, then local,
-    then global cables."""
+    """Build the dragonfly described by ``values`` (checked parameters). Order of ports: hosts, then
+    local cables, then global cables."""
     g = values["g"]
     values = _balanced(values)
     p, a, h, radix = values["p"], values["a"], values["h"], values["radix"]
@@ -126,8 +127,8 @@ DRAGONFLY = Kind(
 
 
 def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
-    """Build the dragonfly+ described by ``values`` (checked parameters). Leaf ports: hosts, then
-    spines; spine: leaves, then global."""
+    """Build the dragonfly+ described by ``values`` (checked parameters). Order of a leaf's ports:
+    hosts, then spines; of a spine's: leaves, then global cables."""
     values = _filled(values)
     g, leaves, spines, p, h, radix, cables = (values[x] for x in ("g", "l", "s", "p", "h", "radix", "parallel"))
     if g > spines * h + 1:
@@ -181,8 +182,9 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
 
 def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
     """Renumber global port ``port`` of a group (numbered round by round over the other groups) so
-    that the cables to one group have adjacent numbers. Adjacent ports are on different spines: from a
-    leaf to another group there are as many paths up as cables to that group, or spines.
+    that the cables to one group have adjacent numbers. Adjacent ports are on different spines, so
+    the number of paths from a leaf to another group is the number of cables to that group, or of
+    spines.
     """
     others = max(1, groups - 1)
     return port % others * (ports // others) + port // others

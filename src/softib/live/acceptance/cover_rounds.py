@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from softib.live.acceptance.launchers import Launcher
 from softib.live.acceptance.pair_runs import ENDLESS, REACHED_S, RETRY_S, PairPrograms, Pairs
 from softib.live.acceptance.perftest import Run
 
-__all__ = ["cover_round"]
+__all__ = ["CoverReadings", "cover_round"]
 
 DEPTH, MOST_DEPTH = 16, 512
 """Messages that each sender has posted; on a running fabric at most."""
@@ -26,6 +26,15 @@ LOOK_S = 0.5
 T = TypeVar("T")
 
 
+class CoverReadings(NamedTuple, Generic[T]):
+    """Readings of counters while all flows send."""
+
+    readings: list[T]
+    """About one a second, two at least."""
+    failures: list[str]
+    """The error of each pair; empty without one."""
+
+
 def cover_round(
     launcher: Launcher,
     pairs: Pairs,
@@ -38,8 +47,8 @@ def cover_round(
     read: Callable[[], T],
     all_send: Callable[[T, T], bool],
     gbps: float,
-) -> tuple[list[T], list[str]]:
-    """Return (readings over ``seconds``, about one a second, two at least; the error of each pair, "" without one).
+) -> CoverReadings[T]:
+    """Return readings over ``seconds``, and the errors of pairs.
 
     Each pair sends messages of ``size`` bytes one way until the last reading is there. The first one
     is taken when ``all_send`` accepts the two readings before it, since a started program does not
@@ -64,7 +73,7 @@ def cover_round(
         failed = [
             "" if p.outcome is None else p.outcome.reason or "ended before the counters were read" for p in started
         ]
-        return [*readings, read()], failed
+        return CoverReadings([*readings, read()], failed)
     finally:
         for one in started:
             one.end()
