@@ -151,3 +151,20 @@ def test_switches_of_an_odd_number_of_ports_make_a_tree(radix):
     fabric = labels["fat tree, 2 tiers"].fabric
     assert fabric.sizes.switches == radix + half
     assert np.count_nonzero(fabric.port_peer >= 0) == 2 * 2 * half * radix
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [Demand(31, 9), Demand(33, 8), Demand(129, 2), Demand(65), Demand(33, radix=9), Demand(649, generation="FDR")],
+)
+def test_a_design_has_the_host_ports_of_the_demand_and_no_others(demand):
+    """UFM's hosts apart; a leaf of a dragonfly+ has at most one port for hosts fewer than another."""
+    for candidate in candidates(demand)[0]:
+        fabric = candidate.fabric
+        ufm = sum(name.startswith("ufm") for name in fabric.node_names())
+        assert len(fabric.cas) - ufm == demand.ports, candidate.label
+        if candidate.kind == "dragonfly+":
+            hosts = fabric.port_node[fabric.port_peer[fabric.node_base[fabric.cas] + 1]]
+            of_leaf = np.unique(hosts, return_counts=True)[1]
+            leaves = np.count_nonzero(fabric.source.generator["node_level"] == 1)
+            assert len(of_leaf) == leaves and np.ptp(of_leaf) <= 1

@@ -239,6 +239,7 @@ def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
             if h > half:
                 continue
             shape = {"g": groups, "l": leaves, "s": spines, "p": p, "h": h, "parallel": p // spines}
+            shape |= {"hosts": ports} if ports < groups * leaves * p else {}
             key = (groups * (leaves + spines), groups * leaves * p)
             if best is None or key < best[:2]:
                 best = (*key, shape)
