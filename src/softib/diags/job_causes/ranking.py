@@ -81,7 +81,7 @@ def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
     """Return all hypotheses, the most probable first; their probabilities sum to 1."""
     scored: list[tuple[float, Cause, int, int]] = []
     if readings is not None:
-        readings = replace(readings, without_power=_without_power(readings))
+        readings = replace(readings, explained=_explained(facts, readings))
     for cause in CAUSES:
         base = cause.prior * cause.expects(facts.symptom) * _job(cause, facts.features)
         locations = _locations(cause, facts, readings)
@@ -161,6 +161,17 @@ def _ends(site: Site, cable: int) -> tuple[int, ...]:
     return tuple(p for p in (cable, int(site.peer[cable])) if p >= 0) if cable >= 0 else ()
 
 
+def _explained(facts: Facts, readings: Readings) -> frozenset[int]:
+    """Return the ports whose lost link is that of a switch without power, at either end."""
+    site, f = readings.site, readings.site.fabric
+    dead = _without_power(readings) | facts.isolated.keys()
+    ports = {p for node in dead for p in f.ports_of(node)}
+    ports |= {int(site.peer[p]) for p in ports if site.peer[p] >= 0}
+    return frozenset(ports) | {
+        p for p in facts.lost if dead and site.peer[p] < 0 and ports.issuperset(facts.other_ends.get(p, ()))
+    }
+
+
 def _without_power(readings: Readings) -> frozenset[int]:
     """Return the switches of which several links failed and are down, and no other is known to be up."""
     site, f = readings.site, readings.site.fabric
@@ -218,7 +229,7 @@ def _at(feature: np.ndarray, site: Site, cable: int) -> int:
 
 def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     site, ends = readings.site, _ends(readings.site, cable)
-    if any(int(site.fabric.port_node[p]) in readings.without_power for p in ends):
+    if not readings.explained.isdisjoint(ends):
         return 1.0  # the switch explains what this cable shows
     link = _at(readings.link, site, cable)
     ratio = _link_ratio(cause, link, _timeliness(readings, "link", ends))
@@ -252,13 +263,14 @@ def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> fl
     site, f = readings.site, readings.site.fabric
     ports = [p for p in f.ports_of(node) if site.peer[p] >= 0]
     if cause.scope == "host":
-        ports = [p for p in ports if int(f.port_node[site.peer[p]]) not in readings.without_power]
+        ports = [p for p in ports if p not in readings.explained]
     links = [_at(readings.link, site, p) for p in ports]
     timely = [_timeliness(readings, "link", _ends(site, p)) for p in ports]
     if cause.scope == "switch" and site.observed is None and any(readings.up_now(p) for p in ports):
         ratio = _ratio(cause, "link-down", 0)  # it runs: a cable that it lost is the cable's fault
     else:
-        lost = [p for p in f.ports_of(node) if p in facts.lost and site.peer[p] < 0] if cause.scope == "host" else []
+        lost = [p for p in f.ports_of(node) if p in facts.lost - readings.explained and site.peer[p] < 0]
+        lost = lost if cause.scope == "host" else []
         logs = [math.log(_link_ratio(cause, link, t)) for link, t in zip(links, timely, strict=True)]
         logs += [math.log(_link_ratio(cause, 1))] * (LOST_LINKS if node in facts.isolated else len(lost))
         logs += [math.log(_ratio(cause, "unreached", _at(readings.unreached, site, p))) for p in ports]

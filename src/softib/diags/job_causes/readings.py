@@ -52,8 +52,8 @@ class Readings:
     """Port → ``link-down`` or ``link-errors``, reported by a kernel or a manager in the logs."""
     lost: frozenset[int] = frozenset()
     """Ports of the job's paths that have no link in the fabric."""
-    without_power: frozenset[int] = frozenset()
-    """Switches of which every link failed."""
+    explained: frozenset[int] = frozenset()
+    """Ports of links that a switch without power explains."""
 
     @cached_property
     def _intervals(self) -> np.ndarray:
