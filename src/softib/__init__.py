@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from softib.api.planning.cables import CablePlan, plan_cables
     from softib.api.planning.cost import Cost, plan_cost
     from softib.api.planning.design import Demand, Designs, plan_design
+    from softib.api.planning.devices import Devices, devices
     from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
     from softib.api.records import (
@@ -130,6 +131,7 @@ _LAZY = {
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
+    **dict.fromkeys(("Devices", "devices"), "planning.devices"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
@@ -176,6 +178,7 @@ __all__ = [
     "Coverage",
     "Demand",
     "Designs",
+    "Devices",
     "Drawing",
     "ExpectedErrors",
     "Explanation",
@@ -254,6 +257,7 @@ __all__ = [
     "compare",
     "compile_kernels",
     "cover",
+    "devices",
     "diagnose",
     "diff",
     "doctor",

@@ -13,7 +13,8 @@ from softib.iba.catalogue import cable as catalogue_cable
 from softib.plan.bill import Part, bill_of, spares
 from softib.plan.cables import cables_of
 from softib.plan.designs import Demand, candidates
-from softib.plan.floor import lay_out, read_floor
+from softib.plan.floor import read_floor
+from softib.plan.placement import lay_out
 from softib.plan.plugs import media_of
 from softib.plan.price_book import read_book
 from softib.plan.quote import check_quote, read_quote

@@ -9,8 +9,9 @@ import pytest
 from softib.errors import InputError
 from softib.plan import designs
 from softib.plan.designs import Demand, candidates
-from softib.plan.floor import lay_out, read_floor
+from softib.plan.floor import read_floor
 from softib.plan.growth import growth
+from softib.plan.placement import lay_out
 
 H100 = [(31, 8, 4, 252, 256), (63, 16, 8, 508, 512), (95, 24, 16, 764, 768), (127, 32, 16, 1020, 1024)]
 """DGX SuperPOD reference architecture (H100, B200): nodes, leaves, spines, cables to nodes and between switches."""

@@ -26,9 +26,9 @@ ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT 
 
 
 def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
-    """Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of
-    its generation's typical part if the catalogue lacks it; ``additional`` gives all devices the
-    same, with or without the 64-bit error counters and QP1Dropped."""
+    """Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node's part. If the
+    catalogue lacks the part, those of the typical part of its generation. ``additional`` gives all
+    devices the same masks, with or without the 64-bit error counters and QP1Dropped."""
     n = fabric.sizes.nodes
     if additional is not None:
         same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)

@@ -1,4 +1,4 @@
-"""Capabilities of this machine, and compiling kernels in advance."""
+"""Capabilities of this machine, and compilation of kernels in advance."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running during
-the next command. Exit code 1 (findings in the ring) is expected."""
+"""Commands. The commands of a row run in order, and rows run in parallel; ``up`` keeps running
+during the next command. Exit code 1 (findings in the ring) is expected."""
 PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
-    """Check what this machine can run: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
-    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). It makes no changes
-    and does not need root."""
+    """Check what this machine can run. Each result has ``name``, ``state`` (``ok``; ``absent``: one
+    feature fewer; ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``).
+    It makes no changes and does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
@@ -90,7 +90,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> Comp
 
 
 def _remove_stale_folders() -> None:
-    """Remove folders of killed runs, whose process number in the name no longer exists."""
+    """Remove folders of killed runs: the process number in their name no longer exists."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
@@ -150,7 +150,7 @@ class _Job:
         os.close(write)
 
     def is_ready(self) -> bool:
-        """Return whether a fabric that the command runs is ready."""
+        """Return whether the fabric that the command runs is ready."""
         try:
             return READY in os.read(self._ready, 1 << 16)
         except BlockingIOError:

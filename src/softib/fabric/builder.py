@@ -77,7 +77,7 @@ NODE_DEFAULTS: dict[str, Any] = {
 
 
 class LinkColumns(TypedDict, total=False):
-    """Number of ends whose records list the cable."""
+    """Optional cable columns."""
 
     speed: Any
     """*Active* speed (name or codes); 0 = the fastest that both ends support."""
@@ -87,7 +87,7 @@ class LinkColumns(TypedDict, total=False):
     medium: Any
     ber: Any
     listed: Any
-    """Number of ends that list the cable."""
+    """Number of ends whose records list the cable."""
 
 
 LINK_DEFAULTS: dict[str, Any] = {

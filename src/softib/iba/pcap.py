@@ -33,7 +33,9 @@ __all__ = [
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 VERSION, SNAPLEN = (2, 4), 65535
-ERF_INFINIBAND, ERF_VARYING = 21, 4
+ERF_INFINIBAND, ERF_ETHERNET, ERF_VARYING = 21, 2, 4
+ETHERNET_PAD = 2
+"""Bytes in front of an Ethernet frame in its record: the offset of the capture, and padding."""
 ERF_SIZE, RECORD_HEADER_SIZE = 16, 16
 NS_PER_S = 10**9
 FILE_HEADER = struct.pack("<IHHiIII", MAGIC_NS, *VERSION, 0, 0, SNAPLEN, LINKTYPE_ERF)
@@ -98,6 +100,8 @@ def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
     records = np.zeros(n, _record(size))
     records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
     _fill_erf(records, packets, np.asarray(ns, np.uint64))
+    if ethernet:
+        records["type"], records["wlen"] = ERF_ETHERNET, size - ETHERNET_PAD
     return records
 
 

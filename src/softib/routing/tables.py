@@ -106,8 +106,8 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
     """Return distances of walks that never go up after down; ``order`` int32[n] lists the switches
     from the top down.
 
-    A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al., "Autonet",
-    1991). All-down paths take precedence over shorter ones that begin upwards: see
+    A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al.,
+    "Autonet", 1991). All-down paths take precedence over shorter paths that begin upwards: see
     :func:`legal_hops`.
     """
     n = graph.n_switches
@@ -122,23 +122,22 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
 
 
 def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """Return all-down paths take precedence over shorter paths that begin upwards: see
-    :func:`legal_hops`."""
+    """Return CA and router ports on each switch, int64[n_switches]."""
     return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
 
 
 def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no others)."""
+    """Like :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no other CAs)."""
     if not graph.end_is_compute.any():
         return cas_per_switch(graph)
     return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
 
 
 class DestinationGroups(NamedTuple):
-    """Like :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no other CAs)."""
+    """Ends of a graph in the order in which they choose their ports, grouped by switch."""
 
     switch: np.ndarray
-    """Ends of a graph in the order in which they choose their ports, grouped by switch."""
+    """int32[groups]."""
     first: np.ndarray
     """int32[groups + 1]: the first of ``ends``."""
     ends: np.ndarray

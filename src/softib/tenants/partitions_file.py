@@ -15,6 +15,7 @@ from softib.tenants.changes import Refused
 from softib.tenants.model import (
     DEFAULT_BASE,
     MTU_CODES,
+    NO_RATE,
     RATES,
     Member,
     Partition,
@@ -28,7 +29,6 @@ __all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "
 
 _ENDS_NAME = re.compile("[:,=;#]")
 """Characters that end a name in OpenSM's file, which has no quotes; so do control characters and outer spaces."""
-_DEFAULT_RATE = Qos().rate
 LINE_MEMBERS = 64
 """Most members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as a definition, and drops the
 file."""
@@ -57,8 +57,7 @@ def line_of(partition: Partition, manager: int = 0) -> str:
     flags += ["indx0"] if p.index0 and manager not in p.members else []
     flags += ["ipoib"] if p.ip_over_ib else []
     flags += [f"mtu={mtu}", f"sl={sl}"]
-    # UFM's 2.5 Gb/s means that no rate is set.
-    flags += [f"rate={rate}"] if p.qos.rate != _DEFAULT_RATE else []
+    flags += [f"rate={rate}"] if p.qos.rate != NO_RATE else []
     members = [f"ALL={p.everyone}", "SELF=full"] if p.everyone else []
     members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(p.members.items())]
     lines = [", ".join(members[i : i + LINE_MEMBERS]) for i in range(0, len(members), LINE_MEMBERS)]
@@ -171,8 +170,8 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
         if bits == FULL | LIMITED:
             omitted.append(f"the limited one of both memberships of {who if isinstance(who, str) else guid_text(who)}")
     mtu = {code: mtu for mtu, code in MTU_CODES.items()}.get(p.stated.get("mtu", MTU_CODES[Qos().mtu]))
-    rate = {code: rate for rate, code in RATES.items()}.get(p.stated.get("rate", RATES[_DEFAULT_RATE]))
-    if p.stated.get("rate") == RATES[_DEFAULT_RATE]:
+    rate = {code: rate for rate, code in RATES.items()}.get(p.stated.get("rate", RATES[NO_RATE]))
+    if p.stated.get("rate") == RATES[NO_RATE]:
         omitted.append("rate=2 (2.5 Gb/s, with which UFM means no rate)")
     omitted += [f"mtu={p.stated['mtu']} (not an MTU of UFM; 2 KiB is used)"] if mtu is None else []
     omitted += [f"rate={p.stated['rate']} (not a rate of UFM; none is used)"] if rate is None else []
@@ -181,7 +180,7 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
     omitted += ["its multicast groups"] if any(g.mgid for g in p.groups) else []
     if omitted:
         notes.append(f"{file}: {p.name or hex(p.pkey)}: omitted: {', '.join(omitted)}")
-    qos = Qos(mtu or Qos().mtu, p.sl, rate or _DEFAULT_RATE)
+    qos = Qos(mtu or Qos().mtu, p.sl, rate or NO_RATE)
     title = "management" if p.pkey == DEFAULT_BASE else p.name or f"api_pkey_{p.pkey:#x}"
     return Partition(p.pkey, title, "", p.index0, p.ipoib, everyone, qos, members)
 

@@ -110,7 +110,7 @@ def ar_info(t, m, ingress, is_set):
 
 @inner
 def ports_exist(m, at, nports):
-    """Set ARGroupTableCopy: copy one group over ranges of other groups."""
+    """Return whether the mask at ``at`` names only ports 1…``nports``."""
     for bit in range(8 * MASK_OCTETS):
         if (m[at + MASK_OCTETS - 1 - bit // 8] >> (bit % 8)) & 1 and (bit == 0 or bit > nports):
             return False
@@ -119,8 +119,7 @@ def ports_exist(m, at, nports):
 
 @inner
 def ar_group_table(t, m, ingress, modifier, is_set):
-    """Get or Set ARLinearForwardingTable: the state and group of 16 LIDs; their port is stored in
-    the LinearForwardingTable."""
+    """ARGroupTable: two groups a block."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE
@@ -144,7 +143,7 @@ def ar_group_table(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_group_copy(t, m, ingress, modifier, is_set):
-    """ARGroupTableCopy: a Set copies one group over ranges of others."""
+    """Set ARGroupTableCopy: copy one group over ranges of other groups."""
     switch = ar_switch(t, ingress)
     if switch < 0 or not is_set:
         return BAD_ATTRIBUTE
@@ -165,8 +164,8 @@ def ar_group_copy(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_lft(t, m, ingress, modifier, is_set):
-    """ARLinearForwardingTable: state and group of 16 LIDs, and their port of the
-    LinearForwardingTable."""
+    """Get or Set ARLinearForwardingTable: the state and group of 16 LIDs; their port is stored in
+    the LinearForwardingTable."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE

@@ -41,19 +41,19 @@ def loss_of_ports(t, ports, loss):
 
 @kernel(_nrt=False)
 def sample_until(t, now):
-    """Queue trap 144 of every end port of ``node``; ``flags`` 1 = NodeDescription, 0 = CapabilityMask."""
+    """Advance the sampling mechanisms to the current time."""
     advance(t, now)
 
 
 @kernel(_nrt=False)
 def raise_change_traps(t, node, flags, now):
-    """Trap 144 of every end port of ``node``; flags 1 = NodeDescription, 0 = CapabilityMask."""
+    """Queue trap 144 of every end port of ``node``; ``flags`` 1 = NodeDescription, 0 = CapabilityMask."""
     describe(t, node, now, flags)
 
 
 @kernel(_nrt=False)
 def raise_local_change(t, end, flags, now):
-    """Queue a trap with its 54 bytes of DataDetails."""
+    """Queue trap 144 of one end port."""
     local_change(t, now, end, flags)
 
 

@@ -1,6 +1,5 @@
-"""Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node's part. If the catalogue
-lacks the part, those of the typical part of its generation. ``additional`` gives all devices the
-same masks, with or without the 64-bit error counters and QP1Dropped.
+"""The subnet management agent, without its tables (:mod:`.sma_tables`): one function per attribute,
+``(t, m, ingress, modifier, is_set) -> status``.
 
 ``m`` is the MAD that becomes the answer; its attribute is at byte 64. A refused request (status not
 OK) changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.

@@ -57,7 +57,7 @@ class QuoteCheck(Result):
     """Rows that were not understood."""
 
     def print(self) -> None:
-        """As ``softib plan check-quote`` prints it."""
+        """Print the text of ``softib plan check-quote``."""
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
@@ -82,8 +82,8 @@ class PlanPower(NamedTuple):
 class CablePlan(Suggests):
     """Every cable of the fabrics on a floor plan, and their bill of materials (``bill``).
 
-    ``locations``: cost with the switches at other positions on the floor; ``management_switches``:
-    Ethernet switches on the floor, 0 if the floor plan has none.
+    ``locations``: cost with the switches in other positions on the floor. ``management_switches``:
+    number of Ethernet switches on the floor, 0 if the floor plan has none.
     """
 
     def __init__(self, cabling: Cabling, bill: Bill, source: str, locations: list[SwitchPlace]):
@@ -140,9 +140,9 @@ class CablePlan(Suggests):
         return Table(columns)
 
     def save(self, path: str | os.PathLike[str], form: str | None = None) -> None:
-        """Write ``path`` as ``form`` or by its suffix: ``p2p`` (.csv, the point-to-point list that
+        """Write ``path``, as ``form`` or by its suffix: ``p2p`` (.csv, the point-to-point list that
         ``check --plan`` reads), ``ufm`` (.ufm, UFM's topology CSV), ``labels`` (.labels),
-        ``elevation`` (.svg), ``bill`` (.xlsx, or CSV with another suffix). Raises
+        ``elevation`` (.svg), ``bill`` (.xlsx, or CSV with any other suffix). Raises
         :class:`InputError`."""
         from softib.fabric.formats.cabling.plan import write_plan
         from softib.plan.bill import workbook
@@ -179,7 +179,7 @@ class CablePlan(Suggests):
         return QuoteCheck(self._source, os.fspath(path), rows, quote.notes)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib plan cables --json`` prints it."""
+        """Return the document of ``softib plan cables --json``."""
         return self._list().to_json()
 
     def _list(self) -> CableList:
@@ -207,7 +207,7 @@ class CablePlan(Suggests):
         )
 
     def print(self) -> None:
-        """As ``softib plan cables`` prints it."""
+        """Print the text of ``softib plan cables``."""
         from softib.render.planning import print_cables
         from softib.render.terminal import console
 
@@ -265,10 +265,11 @@ def plan_cables(
     """Place ``source`` on ``floor`` (a YAML file or a mapping: see docs/plan.md) and cut its cables
     to length.
 
-    ``ancillary``: other fabrics of the same hosts on this floor, a storage fabric for example. Their adapters are in
-    the hosts of the same name; with ``shared`` each host of ``source`` has that many adapters of each, in order.
-    ``generation`` of the cables of ``source``: by default that of the fastest link. Raises :class:`InputError`
-    for a floor that is too small, and for a distance that no cable reaches.
+    ``ancillary``: other fabrics of the same hosts on this floor, for example a storage fabric.
+    Their adapters are in the hosts of the same name. With ``shared``, each host of ``source`` has
+    that many adapters of each fabric, in order. ``generation``: of the cables of ``source``
+    (default: that of the fastest link). Raises :class:`InputError` for a floor that is too small,
+    or for a distance that no cable reaches.
 
     >>> import softib
     >>> pod = softib.generate("rail-optimized", nodes=31)
@@ -304,7 +305,7 @@ def _on_floor(
 ) -> tuple[Cabling, Bill]:
     from softib.plan.bill import Part, bill_of
     from softib.plan.cables import Cabling, by_generation, cables_of
-    from softib.plan.floor import lay_out
+    from softib.plan.placement import lay_out
     from softib.plan.plugs import added
 
     arrays = [result_of(fabric).fabric for fabric in fabrics]

@@ -30,8 +30,8 @@ LANES = 4
 
 
 class Cost(Suggests):
-    """The bill of a fabric with the cost of running it. ``rows``: by number of GPUs, if a
-    workload was given."""
+    """The bill of a fabric, and the cost of running it. ``rows``: by number of GPUs, if a workload
+    was given."""
 
     def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[ScalingRow]):
         self._plan, self._book, self._gpus, self.rows = plan, book, gpus, rows
@@ -59,8 +59,8 @@ class Cost(Suggests):
         return PriceRange(self.bill.low + energy.low, self.bill.high + energy.high)
 
     def per_gpu_hour(self, efficiency: float = 1.0, gpus: int | None = None) -> PriceRange | None:
-        """Return the cost of the network for one useful GPU-hour: the total over the hours of all
-        GPUs times ``efficiency``; None without a number of GPUs."""
+        """Return the network's cost of one useful GPU-hour: the total, divided by the hours of all
+        GPUs times ``efficiency``. None if the number of GPUs is unknown."""
         count = gpus or self._gpus
         if not count or not efficiency:
             return None
@@ -111,7 +111,7 @@ class Cost(Suggests):
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib plan cost --json`` prints it."""
+        """Return the document of ``softib plan cost --json``."""
         return self._sheet().to_json()
 
     def _sheet(self) -> CostSheet:
@@ -133,7 +133,7 @@ class Cost(Suggests):
         )
 
     def print(self) -> None:
-        """As ``softib plan cost`` prints it."""
+        """Print the text of ``softib plan cost``."""
         from softib.render.planning import print_cost
         from softib.render.terminal import console
 
@@ -184,11 +184,13 @@ def plan_cost(
     scale: Sequence[int] = (),
     prices: str | os.PathLike[str] | None = None,
 ) -> Cost:
-    """Return the bill of ``source`` on ``floor`` with energy over the cost book's years; with
-    ``gpus`` the cost of the network for a GPU-hour. ``ancillary`` and ``shared``: as :func:`softib.plan_cables`.
+    """Return the bill of ``source`` on ``floor``, with energy over the cost book's years; with
+    ``gpus``, also the network's cost of a GPU-hour. ``ancillary`` and ``shared``: as
+    :func:`softib.plan_cables`.
 
-    ``workload``: a training step of all ``gpus``; its efficiency makes it the cost of a useful GPU-hour. Each number
-    of ``scale`` is a row of the scaling curve, with the batch in proportion. Raises :class:`InputError`.
+    ``workload``: a training step on all ``gpus``; with its efficiency, the cost is that of a useful
+    GPU-hour. Each number of ``scale`` is a row of the scaling curve, with the batch in proportion.
+    Raises :class:`InputError`.
     """
     from softib.api.fabric import as_fabric
     from softib.api.planning.cables import plan_cables

@@ -31,7 +31,8 @@ class AgainstRow(Result):
     error: float
     """Predicted over measured, less 1."""
     low: float | None
-    """With ``high`` the range of the prediction without this log; null: its library was never measured."""
+    """Lower end of the predicted range (``high``: upper end), without this log; null if its library
+    was never measured."""
     high: float | None
 
 
@@ -43,9 +44,9 @@ class Against(Result):
     program: str
     job: str
     unit: str
-    """Unit of measured and predicted: us or MB/s."""
+    """Unit of the measured and predicted values: us or MB/s."""
     mean_error: float
-    """Mean of the errors without their signs."""
+    """Mean of the absolute errors."""
     inside: int | None
     """Rows inside their ranges."""
     rows: list[AgainstRow]
@@ -84,7 +85,7 @@ def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Sim
 
 
 def dataset_of(log: BenchmarkLog, job: Job, hosts: Hosts, nodes: int, error: float, half: float) -> Dataset:
-    """Return ``log`` as measurements of a machine: of ``job`` on ``nodes``."""
+    """Return ``log`` as measurements of a machine, for ``job`` on ``nodes``."""
     from softib.workloads.trust import Dataset
 
     version = log.version or str(getattr(job, "nccl", "")) if log.library == "nccl" else ""
@@ -115,8 +116,7 @@ def _gpu(job: Job, hosts: Hosts) -> str:
 
 
 def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
-    """Return nodes of ``job``. Raises :class:`InputError` if the log has different ones, or
-    different GPUs."""
+    """Return nodes of ``job``. Raises :class:`InputError` if the log names different nodes or different GPUs."""
     from softib.errors import InputError
     from softib.plural import counted
     from softib.workloads.hosts import rows_of

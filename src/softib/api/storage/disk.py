@@ -64,10 +64,10 @@ def nvme_connect(
     queues: int = 1,
     notice: Notice = warn,
 ) -> NvmeDisk:
-    """Connect to a namespace of the target at ``address``, over all ports of the target that its
-    discovery log page names and that can be reached. ``depth``: commands at once on each of
-    ``queues`` I/O queues. Raises :class:`InputError` for a subsystem or namespace that does not
-    exist, :class:`PeerError` if the target is not reachable or refuses."""
+    """Connect to a namespace of the target at ``address``, over all ports in the target's discovery
+    log page that can be reached. ``depth``: number of commands in flight on each of the ``queues``
+    I/O queues. Raises :class:`InputError` for a subsystem or namespace that does not exist,
+    :class:`PeerError` if the target is not reachable or refuses."""
     from softib.ulp.nvmeof.host.discovery import discover, this_host
 
     if not 1 <= depth <= WORST_DEPTH:
@@ -123,21 +123,21 @@ class NvmeDisk(Suggests):
         return NvmeSubsystem(first.nqn, names["model"], names["serial"], first.host.nqn, paths, spaces)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``; both are multiples of the block."""
+        """Return ``size`` bytes from ``offset``; both must be multiples of the block size."""
         return self._disk.read(offset, size)
 
     def write(self, offset: int, data: bytes, through: bool = False) -> None:
-        """Write ``data`` at ``offset``; ``through``: it is on the medium when this returns."""
+        """Write ``data`` at ``offset``; with ``through``, it is on the medium when this returns."""
         self._disk.write(offset, data, through)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Return whether the namespace holds ``data`` at ``offset``, compared by the target."""
+        """Return whether the namespace holds ``data`` at ``offset``; the target compares."""
         return self._disk.compare(offset, data)
 
     def write_file(self, file: str | os.PathLike[str], offset: int = 0, through: bool = False) -> int:
         """Write the bytes of ``file`` (``-``: standard input) at ``offset``, and return their number.
-        A file that does not fit is refused before the first byte is written, a stream at the end of
-        the namespace."""
+        A file that does not fit is refused before the first byte is written; a stream that does not
+        fit is refused at the end of the namespace."""
         size = 0
         for at, piece in self._pieces(file, offset):
             self.write(at, piece, through)
@@ -172,8 +172,8 @@ class NvmeDisk(Suggests):
 
     def bench(self, *, size: int = 4096, seconds: float = 5.0, mix: str = "read", overwrite: bool = False) -> NvmeBench:
         """Measure random commands of ``size`` bytes: ``mix`` ``read``, ``write`` or ``mixed`` (70 %
-        reads). ``overwrite``: fill the namespace with a pattern before, and compare all that is
-        read with it; writes need it. Raises :class:`PeerError` if data differs from the written
+        reads). ``overwrite``: first fill the namespace with a pattern, and compare all data read
+        with it; writes require this. Raises :class:`PeerError` if data differs from the written
         pattern."""
         from softib.ulp.nvmeof.host.bench import fill, measure
 

@@ -83,8 +83,7 @@ def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
 
 @inner
 def old_path(lid, sl, s, came, old, new, net, marks, n):
-    """Write the dependencies of packets with the earlier SLs for ``lids[i]``, on the old table and
-    from it to the new one, after the first ``n`` of ``marks.out``. Returns as :func:`new_path`."""
+    """Follow the old table, and the new one from each switch whose entry changes. Returns as :func:`new_path`."""
     held, vls = np.int64(-1), net.vls[0]
     while True:
         if held >= 0 and old[s, lid] != new[s, lid]:
@@ -103,8 +102,8 @@ def old_path(lid, sl, s, came, old, new, net, marks, n):
 
 @inner
 def old_dependencies(old, new, lids, i, net, sls, marks, n):
-    """Dependencies of packets of the earlier SLs for ``lids[i]``, on the old table and from it to the new one,
-    after the first ``n`` of ``marks.out``."""
+    """Write the dependencies of packets with the earlier SLs for ``lids[i]``, on the old table and
+    from it to the new one, after the first ``n`` of ``marks.out``."""
     rows, column = sls.before.shape[0] > 1, np.int64(sls.end[i]) if sls.before.shape[1] > 1 else 0
     for k in range(net.switch.shape[0]):
         s = np.int64(net.switch[k])

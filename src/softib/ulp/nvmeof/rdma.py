@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softib.errors import InputError, PeerError
+from softib.iba.roce_frames import RoceEnds
+from softib.live.sysfs.roce import mac_of_gid
 
 __all__ = [
     "CmEvent",
@@ -45,7 +47,9 @@ CALLS = {"poll_cq": 88, "req_notify_cq": 96, "post_send": 200, "post_recv": 208}
 SYMBOL = "softib_nvmeof_"
 QPN_AT, LKEY_AT, CHANNEL_FD_AT = 52, 36, 8
 """In ``ibv_qp``, ``ibv_mr`` and ``ibv_comp_channel``."""
-QP_ATTR_SIZE, PORT_ATTR_SIZE = 144, 52
+QP_ATTR_SIZE, PORT_ATTR_SIZE, GID_ENTRY_SIZE = 144, 52, 32
+ETHERNET = 2
+"""``ibv_port_attr.link_layer``; the types of ``ibv_gid_entry`` are 1 for RoCE v1 and 2 for RoCE v2."""
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 PS_TCP, QPT_RC = 0x0106, 2
 READS = 16
@@ -170,6 +174,7 @@ def _verbs() -> ctypes.CDLL:
     lib.ibv_query_qp.argtypes = [c_void_p, c_void_p, c_int, c_void_p]
     lib.ibv_query_port.argtypes = [c_void_p, c_uint8, c_void_p]
     lib.ibv_query_pkey.argtypes = [c_void_p, c_uint8, c_int, c_void_p]
+    lib._ibv_query_gid_ex.argtypes = [c_void_p, c_uint32, c_uint32, c_void_p, c_uint32, ctypes.c_size_t]
     lib.ibv_get_cq_event.argtypes = [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]
     lib.ibv_ack_cq_events.argtypes = [c_void_p, c_uint32]
     return lib
@@ -313,7 +318,8 @@ class Listener:
 
 
 class Path(NamedTuple):
-    """Addresses of a connection's packets. ``sends_from``, ``receives_from``: PSNs."""
+    """Addresses of a connection's packets. ``sends_from``, ``receives_from``: PSNs; ``roce``: of RoCE, else
+    None."""
 
     lid: int
     peer_lid: int
@@ -324,6 +330,7 @@ class Path(NamedTuple):
     mtu: int
     sl: int
     pkey: int
+    roce: RoceEnds | None
 
 
 class QueuePair:
@@ -389,7 +396,16 @@ class QueuePair:
         mtu, rq_psn, sq_psn, peer = (int(state[at : at + 4].view("<u4")[0]) for at in (8, 20, 24, 28))
         lids = int(port[34:36].view("<u2")[0]), int(state[80:82].view("<u2")[0])
         qpn = _word(qp + QPN_AT, c_uint32)
-        return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value))
+        roce = self._roce(number, int(state[76]), state[56:72].tobytes()) if port[46] == ETHERNET else None
+        return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value), roce)
+
+    def _roce(self, port: int, index: int, peer: bytes) -> RoceEnds:
+        """Return the addresses of frames between GID ``index`` of ``port`` and GID ``peer``."""
+        lib, entry = _verbs(), np.zeros(GID_ENTRY_SIZE, np.uint8)
+        if lib._ibv_query_gid_ex(self.id.contents.verbs, port, index, entry.ctypes.data, 0, GID_ENTRY_SIZE):
+            raise _failed("ibv_query_gid_ex")
+        gid, version = entry[:16].tobytes(), int(entry[24:28].view("<u4")[0])
+        return RoceEnds(mac_of_gid(gid), gid, mac_of_gid(peer), peer, version)
 
     def memory(self, size: int, remote: bool = False) -> Memory:
         """Return ``size`` bytes of registered memory with the lifetime of this object."""

@@ -9,6 +9,7 @@ service, which may never have seen the device behind it.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from softib.tenants.model import CableEnd, IsolatedPort, guid_text
 from softib.tenants.service import TenantService
 from softib.web.events import Event
 from softib.web.served import Served
-from softib.web.ufm.authority import id_of, operator_of, owner_of, submit
+from softib.web.ufm.authority import account_of, id_of, operator_of, owner_of, submit
 from softib.web.ufm.fabric_calls import Reading
 from softib.web.ufm.fabric_rows import guid_of
 
@@ -59,8 +60,16 @@ class _Action(BaseModel):
 def add_action_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
     """Enter the calls."""
 
+    acting = threading.Lock()
+
     def act(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
-        account, request_id = operator_of(request), id_of(request)
+        """Act on ports, one request after the other: the row of a port and its state change together."""
+        operator_of(request)
+        with acting:
+            return act_alone(request, action, names, isolates, away)
+
+    def act_alone(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
+        account, request_id = account_of(request), id_of(request)
         cables = {name: _ends(reading, service, name) for name in names}
 
         def enter(text: str, ports: Mapping[str, IsolatedPort | None], repeats: bool) -> int:

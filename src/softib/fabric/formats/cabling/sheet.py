@@ -76,8 +76,7 @@ def is_workbook(start: bytes) -> bool:
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Return the cell without zero-width characters (zero-width spaces, byte-order marks, soft
-    hyphens), with every kind of blank as a space."""
+    """Split one record (:func:`_records`) into cells."""
     try:
         return [clean(f) for f in next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter), [])]
     except (csv.Error, StopIteration):
@@ -85,14 +84,15 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 
 def clean(cell: str) -> str:
-    """Return the sheet of a CSV file; it has no layout if the headings cannot be found with any delimiter."""
+    """Return the cell without zero-width characters (zero-width spaces, byte-order marks, soft
+    hyphens), with every kind of blank as a space."""
     if not cell.isascii():
         cell = "".join(" " if unicodedata.category(c) == "Zs" else c for c in cell if unicodedata.category(c) != "Cf")
     return cell.strip().replace("\0", "")
 
 
 def sheets_of_text(text: str) -> Sheet:
-    """Return the sheet of a CSV file; without a layout if no delimiter gives headings."""
+    """Return the sheet of a CSV file; it has no layout if the headings cannot be found with any delimiter."""
     lines = text.splitlines()
     best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
     for delimiter in DELIMITERS:

@@ -42,8 +42,7 @@ class TopoSystem:
 
 @dataclass
 class TopoCable:
-    """``usable`` becomes False if a port does not exist or is already cabled. ``usable`` becomes
-    False if a port does not exist or is taken."""
+    """A cable between two front panels. ``usable`` becomes False if a port does not exist or is already cabled."""
 
     a: str
     a_port: str
