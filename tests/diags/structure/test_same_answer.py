@@ -14,7 +14,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.fabric.formats.registry import read, write
-from tests.diags.structure.test_forms import HOSTS, Site, site
+from tests.diags.structure.forms import HOSTS, Site, site
 
 FORMS = ("ibnetdiscover", "iblinkinfo", "net_dump", "netlist", "topo")
 ORDERS = 3
