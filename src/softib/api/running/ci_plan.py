@@ -3,7 +3,7 @@
 fabric: cluster.yaml          # beside this file; without it eight hosts on four leaves
 nodes:
   host-0001: ./server
-  host-0002: cd build && ./client --count 100    # a line for the shell; a list of words is for none
+  host-0002: cd build && ./client -n 9    # run by a shell, unlike a list of words
 faults: [link-down@2s]
 """
 

@@ -1,3 +1,4 @@
+/* The backlogs of VLs, in shared memory, and the wait of a message behind them. */
 #include "link_arbitration.h"
 
 #include "../attributes.h"
