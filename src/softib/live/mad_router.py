@@ -147,7 +147,7 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """Return the requests among ``rows`` of ``requests`` as timed out, so that their senders do
+        """Send back the requests among ``rows`` of ``requests`` as timed out, so that their senders do
         not wait for something that failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()

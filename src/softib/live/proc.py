@@ -161,7 +161,7 @@ def _holder_of(link: str) -> int:
 
 
 NUMBER = re.compile(r"\((\d+)\)$")
-"""Environment variable with the ID of a Slurm job."""
+"""The job ID that follows the name of a Slurm job in softib's output: ``NAME (ID)``."""
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class Ucma:
         return e
 
     def _introduce(self, e: Endpoint, message: dict[str, Any]) -> None:
-        """Return the addresses in a request: those in the CMA's header, or the GIDs if the listener
+        """Set the addresses of a request: those in the CMA's header, or the GIDs if the listener
         is bound to one."""
         assert e.listener is not None
         e.service_id = message["service_id"]
