@@ -22,9 +22,9 @@ def short_name(name: str) -> str:
 
 
 def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:
-    """Return (distinct parts of the names, common part as ``leaf-…``): whole words and numbers
-    only. Nothing is removed if the names have fewer than :data:`MIN_SAVED` common letters, or if one
-    would become empty.
+    """Return (distinct parts of the names, common part as ``leaf-…``); only whole words and numbers
+    are removed. Nothing is removed if the names have fewer than :data:`MIN_SAVED` common letters,
+    or if one would become empty.
     """
     rows = [_TOKEN.findall(n) for n in names]
     if len(set(names)) < 2:
