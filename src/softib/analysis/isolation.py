@@ -1,5 +1,4 @@
-"""Choose the cables to isolate: those that findings name, within a budget, never the last path
-between two hosts.
+"""Choose the cables to isolate: those that findings name, within a budget, but never the last path between two hosts.
 
 Two proofs. The graph: without the cable its two switches are still connected, and each keeps half of its cables to
 other switches. The tables: softib's subnet manager brings up a copy of the fabric without the chosen cables, and its
@@ -32,7 +31,7 @@ __all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "w
 End = tuple[int, int]
 """Return (NodeGUID, portnum) of a port."""
 LEFT = 0.5
-"""Least share of a switch's cables to other switches that is left in use."""
+"""Minimum share of a switch's cables to other switches that stays in use."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ def budget_of(cables: int, least: float, share: float) -> int:
 
 
 class _Cables:
-    """The cables of a fabric that are in use, and those of each switch that lead to other switches. ``away``: ends of
-    cables that are isolated already."""
+    """The cables of a fabric that are in use, and those of each switch that lead to other switches.
+    ``away``: ends of cables that are already isolated."""
 
     def __init__(self, fabric: Fabric, away: Iterable[Sequence[End]]):
         self.fabric = fabric
