@@ -178,7 +178,7 @@ def flow_rates(
     paths = _paths(len(src) if carried is None else 0) if paths is None else paths
     load = (carried or loads(network, src, dst, paths=paths)).load
     share, worst = np.zeros(len(src)), np.zeros(len(src), np.int64)
-    flow_shares(network.table, src, dst, np.ones(1, np.int64), load, network.rate, paths, share, worst)
+    flow_shares(network.table, src, dst, load, network.rate, paths, share, worst)
     return share, worst
 
 

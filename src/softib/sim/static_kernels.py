@@ -144,15 +144,13 @@ def add_flows(net, src, dst, weight, loads, paths):
 
 
 @kernel
-def flow_shares(net, src, dst, weight, loads, rate, paths, share, worst):
-    """Compute rate and worst channel of each flow when every channel is shared in proportion to
-    weight.
-    ``share[i]`` = weight × smallest rate/load on its path (0 without a path), ``worst[i]`` the
+def flow_shares(net, src, dst, loads, rate, paths, share, worst):
+    """Compute rate and worst channel of each flow when the flows of every channel share it equally.
+    ``share[i]`` = smallest rate/load on its path (0 without a path), ``worst[i]`` the
     channel with the smallest rate/load. ``paths``: of :func:`add_flows`, or empty.
     """
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
-    w_n = len(weight)
     for i in range(len(src)):
         a, b = src[i], dst[i]
         n = paths[i, 0] if i < len(paths) else 0
@@ -167,7 +165,7 @@ def flow_shares(net, src, dst, weight, loads, rate, paths, share, worst):
             if at < 0 or s < best:
                 best = s
                 at = c
-        share[i] = best * weight[i % w_n]
+        share[i] = best
         worst[i] = at
 
 
