@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from softib.sm.config import SmConfig
 
 __all__ = [
+    "JudgedTables",
     "Labels",
     "Routed",
     "Steps",
@@ -49,14 +50,14 @@ _GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
 @dataclass
 class Routed:
-    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the analysed tables.
-    ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or [end, end]
-    of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and
-    ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the manager
-    and the agents then. ``ask_sls``: query the subnet administration of a running fabric for the SLs
-    from LIDs to LIDs (int16 by pair, -1: no path), if ``path_sl`` does not have them; raises a
-    :class:`~softib.errors.SoftibError` if it does not answer. ``others``: the other subnets of
-    a fabric that has several."""
+    """``fabric`` has LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
+    analysed. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
+    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
+    and ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the
+    manager and the agents then. ``ask_sls``: a function that queries the subnet administration of a
+    running fabric for the SLs from LIDs to LIDs (int16 by pair, -1: no path), if ``path_sl`` does
+    not have them. It raises a :class:`~softib.errors.SoftibError` if there is no answer.
+    ``others``: the other subnets of a fabric that has several."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -135,8 +136,8 @@ def from_engine(
 
 
 def note_parts(of: Routed) -> Routed:
-    """Return ``of``; if pairs or LIDs are missing in its tables, with notes of the parts that have no link
-    to the largest."""
+    """Return ``of``. If its tables lack pairs or LIDs, add notes on the parts that have no link to
+    the largest part."""
     if of.part.unreachable or of.part.ports_without_lid:
         of.part.notes += notes_of_parts(of.fabric, of.graph)
     return of
@@ -166,6 +167,14 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     )
 
 
+class JudgedTables(NamedTuple):
+    """The proof of forwarding tables, and its description."""
+
+    part: RoutingPart
+    proof: Proof
+    balance: Balance
+
+
 def judge(
     fabric: Fabric,
     graph: SwitchGraph,
@@ -178,7 +187,7 @@ def judge(
     notes: list[str] | None = None,
     data_vls: int = 8,
     assumed: str = "",
-) -> tuple[RoutingPart, Proof, Balance]:
+) -> JudgedTables:
     """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin``: the source of
     the tables; ``assumed``: why the paths' SLs are unknown ("" = known)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
@@ -212,12 +221,12 @@ def judge(
         failures=[_lost_pair(fabric, graph, f) for f in proof.failures],
         balance=_spread(fabric, graph, even),
     )
-    return part, proof, even
+    return JudgedTables(part, proof, even)
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Return cabled ports of hosts without an address in the tables; of two directly connected
-    hosts, those without one."""
+    """Return cabled host ports that have no address in the tables; if two hosts are connected
+    directly, those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
@@ -225,16 +234,15 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
-    """Return pairs of an address and a switch in a part without any address: no manager manages the
-    switch, and no packet is expected to arrive."""
+    """Return the pairs of an address and a switch in a part without any address: no manager manages
+    that switch, so no packet is expected to arrive."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     addressed = np.isin(part, part[graph.end_switch])
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
 def _spread(fabric: Fabric, graph: SwitchGraph, even: Balance) -> PathSpread:
-    """Return paths of all-to-all traffic by tier: how evenly the tables use links that do the same
-    work."""
+    """Return the paths of all-to-all traffic by tier: how evenly the tables use links with the same function."""
     tiers = [
         TierLoad(
             t.low,
@@ -265,7 +273,7 @@ def _lost_pair(fabric: Fabric, graph: SwitchGraph, f: Failure) -> LostPair:
 
 
 class Labels:
-    """Makes ``0x0002c90300000001`` in a note ``leaf-1``; GUIDs that several nodes carry stay."""
+    """Replaces ``0x0002c90300000001`` in a note with ``leaf-1``; GUIDs that several nodes have are not replaced."""
 
     def __init__(self, fabric: Fabric):
         self.name: dict[int, str] = {}

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,16 @@ from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.plural import counted, plural
 from softib.source import load
 
-__all__ = ["LeftOut", "Snapshot", "checked_pair", "left_out", "observations_of_files", "read_snapshot", "snapshot_of"]
+__all__ = [
+    "LeftOut",
+    "ObservedFiles",
+    "Snapshot",
+    "checked_pair",
+    "left_out",
+    "observations_of_files",
+    "read_snapshot",
+    "snapshot_of",
+]
 
 
 _CHECKED = re.compile(r"##\s+(\d{1,9}) ports checked\b")
@@ -93,9 +103,16 @@ class Snapshot:
     problems: list[Problem]
 
 
+class ObservedFiles(NamedTuple):
+    """Readings of files, and the problems of the files."""
+
+    observations: Observations
+    problems: list[Problem]
+
+
 def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
-) -> tuple[Observations, list[Problem]]:
+) -> ObservedFiles:
     """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``:
     the source of the ports, for files that contain only counters. One file of UFM telemetry will do
     if it states bit error ratios or temperatures: those are known, and no increase.
@@ -122,10 +139,10 @@ def observations_of_files(
             )
         intervals.append(rose)
         ports = merged_ports(ports, after.ports)
-    return observations_of(ports, intervals), [p for s in shots for p in s.problems]
+    return ObservedFiles(observations_of(ports, intervals), [p for s in shots for p in s.problems])
 
 
-def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
+def _of_one(shot: Snapshot) -> ObservedFiles:
     """Return data of each port in one file, other than counters. Raises :class:`InputError` if
     there is none."""
     reading = shot.reading
@@ -133,7 +150,7 @@ def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
         raise InputError(f"{shot.file}: one file is one reading of its counters; add a second, later one")
     when = reading.time_ns
     one = Interval(reading.guid, reading.portnum, when, when, {}, {}, reading.level)
-    return observations_of(shot.ports, [one]), shot.problems
+    return ObservedFiles(observations_of(shot.ports, [one]), shot.problems)
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:

@@ -1,9 +1,9 @@
-"""The fluid layer: every message is a flow at its max-min fair rate; rates change when flows begin
-and end.
+"""The fluid layer: every message has its max-min fair rate; rates change when messages begin and
+end. Messages that send on one path at once are one flow.
 
-It models links and VLs shared by flows, from the tables of the fabric, static rates, dependencies,
-and the unloaded delay of a path. It does not model packets, credits and queues;
-``Outcome.agreement`` states how much they matter (docs/simulate.md).
+It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
+the delay of a path without load. It does not model packets, credits and queues;
+``Outcome.agreement`` states how much these matter (docs/simulate.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from softib.plural import counted, plural
 from softib.sim.agreement import ALL, LIMIT, NONE, UNLIKE, Doubts, graded
 from softib.sim.credits import ahead_ps
-from softib.sim.fluid_tables import doubt_of, flows_and_links, queue_pairs, traffic_of, waits_of
+from softib.sim.fluid_flows import flows_and_links
+from softib.sim.fluid_tables import doubt_of, queue_pairs, traffic_of, waits_of
 from softib.sim.messages import Messages, Opcode
 from softib.sim.outcome import Outcome, Sampler
 from softib.sim.paths import WHY, Laid, Plane, packets_of
@@ -30,6 +31,10 @@ __all__ = ["run"]
 FEW_PACKETS = 20
 """A message of fewer packets that shares its bottleneck ends with its last packet's turn, up to 1/20
 earlier than in the fluid layer."""
+EXACT = 200
+"""Up to this number of flows that send, rates are those of the instant. With more, one begin or end changes
+little, and rates are computed again after a thousandth of the shortest message's time at the earliest; a
+message's time is off by about as much."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
@@ -39,7 +44,7 @@ ANOTHER_RATE = {
 STEP = 1 << 13
 """Messages between two calls of ``progress``."""
 CHANGES = 1 << 19
-"""Changes of rates between two calls of ``progress``: about half a second."""
+"""Number of rate changes between two calls of ``progress``: about half a second."""
 Progress = Callable[[int, int, int], None]
 """Called with messages that ended, all messages, and the virtual time in ps."""
 
@@ -53,7 +58,7 @@ def run(
     progress: Progress | None = None,
     sample_ps: int = 0,
 ) -> Outcome:
-    """Return the times of ``messages`` on ``fabric`` (or a :class:`~softib.sim.paths.Plane` of
+    """Return the times of ``messages`` on ``fabric`` (or on a :class:`~softib.sim.paths.Plane` of
     it) with its present tables.
 
     ``sample_ps``: take samples of loads at this interval (0: none).
@@ -81,31 +86,36 @@ class _State:
         from softib.sim.fluid_kernels import CLOCK, Clock
         from softib.sim.maxmin_kernels import SIZE, Round
 
-        n, self.plane_gbps = len(m), plane.gbps
+        self.plane_gbps = plane.gbps
         timing = plane.timing(m, laid)
-        self.flows, self.links, self.port, self.idle = flows_and_links(plane, m, laid)
+        self.flows, self.links, self.flow, self.port, self.idle = flows_and_links(plane, m, laid)
+        flows = len(self.flows.rate)
         i4 = lambda rows: np.zeros(rows, np.int32)
-        self.round = Round(sending=i4(n), members=i4(n), channels=i4(len(self.port)), size=SIZE.zeros(1))
-        self.traffic, self.waits = traffic_of(plane, m, laid, timing), waits_of(m)
+        self.round = Round(sending=i4(flows), members=i4(flows), channels=i4(len(self.port)), size=SIZE.zeros(1))
+        self.traffic, self.waits = traffic_of(plane, m, laid, timing, self.flow), waits_of(m)
         self.clock = Clock(clock=CLOCK.zeros(1))
-        self.clock.clock.stop = 1 << 62
-        self.octets, self.ramp_ps = self.traffic.left.copy(), timing.ramp_ps
+        self.clock.clock.stop = self.clock.clock.due = 1 << 62
+        self.clock.clock.exact = EXACT
+        self.octets, self.ramp_ps = self.traffic.left, timing.ramp_ps
         self.ahead_ps = ahead_ps(plane, laid, self.octets)
-        self.doubt = doubt_of(plane, m, laid, timing, self.port)
+        self.doubt = doubt_of(plane, m, laid, self.port, flows)
 
     def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
         """Return the bytes that each port's flows have sent since time 0 (float64[ports])."""
         from softib.sim.fluid_kernels import ENDED, SENDS
 
-        t = self.traffic
-        left = np.maximum(t.left - self.flows.rate * (now_ps - t.last) / 8000.0, 0.0)
+        t, flows = self.traffic, self.flows
+        served = flows.served + flows.rate * (now_ps - flows.last) / 8000.0
+        left = np.maximum(t.up_to - served[t.flow], 0.0)
         sent = np.where(t.state == SENDS, self.octets - left, np.where(t.state == ENDED, self.octets, 0.0))
-        on = self.port[self.flows.channel]
-        return np.bincount(on[on >= 0] >> 4, sent[self.flows.owner[on >= 0]], minlength=ports)
+        of_flow = np.bincount(t.flow, sent, minlength=len(served))
+        on = self.port[flows.channel]
+        return np.bincount(on[on >= 0] >> 4, of_flow[flows.owner[on >= 0]], minlength=ports)
 
     def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
         """Run until no event is left."""
-        from softib.sim.fluid_kernels import FOREVER, QUEUED_STATE, advance, load_events
+        from softib.sim.flow_kernels import FOREVER
+        from softib.sim.fluid_kernels import QUEUED_STATE, advance, load_events
 
         t, clock = self.traffic, self.clock.clock
         clock.judging, clock.pause = judge, FOREVER
@@ -195,8 +205,9 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that a message may lose because others used credits (float64): its whole lead
-    over the long-run rate if it shares its path or waits for its queue pair."""
+    """Return the time that a message may lose because others used credits (float64). It is the
+    message's whole lead over the long-run rate if it shares its path or waits for its queue
+    pair."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
@@ -209,9 +220,9 @@ def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
 
 
 def _sooner(s: _State) -> np.ndarray:
-    """Return the part of each message's doubt that is not a delay (float64): a port that serves
-    inputs unevenly still sends the same amount, so its messages have all arrived when the last one has.
-    With several such ports, one may delay another."""
+    """Return the part of each message's doubt that is not a delay (float64). A port that serves
+    inputs unevenly still sends the same amount, so its last message arrives at the same time. With
+    several such ports, one may delay another."""
     from softib.sim.validity_kernels import UNEVEN
 
     t, at = s.traffic, np.maximum(s.doubt.was, 0)
@@ -227,7 +238,7 @@ def _sooner(s: _State) -> np.ndarray:
 
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
-    """Return the first messages whose rate may be wrong, by cause."""
+    """Return the first messages whose rate may be wrong, for each cause."""
     first = s.doubt.found
     if first[0] < 0:
         return []

@@ -1,23 +1,26 @@
-"""The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
-Each message has at most one event: the begin of its flow, or its end at the present rate. Events
-are in an indexed heap, so a new rate moves an event and leaves no stale one. All events of one
-picosecond cause one change of rates.
+"""The fluid layer's clock: messages begin and end, and between two such events every rate is constant.
+Each message has at most one event: its begin, or its end at the present rate, if it is the first of its
+flow to end (:mod:`softib.sim.flow_kernels`). All events of one picosecond, or of a short time where many
+flows send, cause one change of rates.
 """
 
 import numpy as np
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
-from softib.sim.maxmin_kernels import enter, put, refill, take, touch
-from softib.sim.validity_kernels import hand_on, judge, leave, meet
+from softib.sim.event_kernels import pop, schedule
+from softib.sim.flow_kernels import FOREVER, join, part, settle
+from softib.sim.maxmin_kernels import enter, refill, touch
+from softib.sim.validity_kernels import forget, hand_on, inherit, judge, leave, meet, widen
 
 Traffic = table(
     "Traffic",
-    "left last state start delay request forth answer began ended arrived completed awaited ready free "
-    "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
+    "left up_to entered later sooner flow state start delay request forth answer began ended arrived completed awaited "
+    "ready free qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
     "lead_ps source gate_ps asks_ps parked qp last_qp",
 )
-"""By message: ``left`` bytes on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
+"""By message: ``left`` bytes on the wire, its ``flow``, the service ``up_to`` which it sends and the
+messages that end ``later`` and ``sooner`` in its flow, ``entered`` ps, ``state``, ``start`` and ``delay`` ps (of
 :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
 :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (number of messages that
 it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
@@ -25,8 +28,8 @@ free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of event
 ``position``, ``key`` ps. A computation uses the processor ``line``, which is ``busy`` until that time.
 Order of a queue pair and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
-"""The messages that wait for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its
-completion, 0: for its arrival."""
+"""The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
+they wait for its completion, 0 for its arrival."""
 CLOCK = Rows(
     "Scalars of a run of the fluid layer.",
     i8("queued", "events", "Events that wait."),
@@ -36,6 +39,9 @@ CLOCK = Rows(
     i8("events", "count", "Events handled."),
     i8("judging", "flag", "Judge whether the layer's model holds."),
     i8("stop", "ps", "Time to stop at."),
+    i8("due", "ps", "Time of the next new rates."),
+    i8("rated", "ps", "Time of the last new rates."),
+    i8("exact", "flows", "Flows up to which each begin and end gives new rates at once."),
     i8("pause", "count", "Changes of rates at which the kernel returns, so that its caller can report."),
 )
 Clock = table("Clock", {"clock": Array("", CLOCK)})
@@ -43,83 +49,14 @@ Clock = table("Clock", {"clock": Array("", CLOCK)})
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
+LATE = 1 / 1000
+"""Where more flows than ``exact`` send, rates are computed again after this part of the time that messages
+take at the earliest."""
+SHORT = 20 * 4096.0
+"""Messages of fewer bytes count as this many: packets go in turn, which the fluid layer does not model
+(:data:`softib.sim.fluid.FEW_PACKETS`)."""
 ADMITTED = -1
 """Of ``gap_ps``: the message rate no longer delays it."""
-FOREVER = np.int64(1) << np.int64(62)
-
-
-@kernel
-def before(tr, a, b):
-    """Compare two events: by time, then by row."""
-    return tr.key[a] < tr.key[b] or (tr.key[a] == tr.key[b] and a < b)
-
-
-@kernel
-def rise(tr, at):
-    """Move the event at ``at`` of the queue up to its place."""
-    queue, position = tr.queue, tr.position
-    i = queue[at]
-    while at > 0:
-        up = (at - 1) >> 1
-        if not before(tr, i, queue[up]):
-            break
-        queue[at] = queue[up]
-        position[queue[at]] = at
-        at = up
-    queue[at] = i
-    position[i] = at
-
-
-@kernel
-def sink_event(tr, at, n):
-    """Move the event at ``at`` of a queue of ``n`` down to its place."""
-    queue, position = tr.queue, tr.position
-    i = queue[at]
-    while True:
-        k = 2 * at + 1
-        if k >= n:
-            break
-        if k + 1 < n and before(tr, queue[k + 1], queue[k]):
-            k += 1
-        if not before(tr, queue[k], i):
-            break
-        queue[at] = queue[k]
-        position[queue[at]] = at
-        at = k
-    queue[at] = i
-    position[i] = at
-
-
-@kernel
-def schedule(tr, ck, i, when):
-    """Set the event of message i to ``when``, whether it had one or not."""
-    if tr.position[i] < 0:
-        n = ck.clock.queued
-        tr.key[i] = when
-        tr.queue[n] = i
-        ck.clock.queued = n + 1
-        rise(tr, n)
-    elif when != tr.key[i]:
-        earlier = when < tr.key[i]
-        tr.key[i] = when
-        if earlier:
-            rise(tr, tr.position[i])
-        else:
-            sink_event(tr, tr.position[i], ck.clock.queued)
-
-
-@kernel
-def pop(tr, ck):
-    """Take the first message out of the queue."""
-    i = tr.queue[0]
-    n = ck.clock.queued - 1
-    ck.clock.queued = n
-    tr.position[i] = -1
-    if n > 0:
-        tr.queue[0] = tr.queue[n]
-        tr.position[tr.queue[0]] = 0
-        sink_event(tr, 0, n)
-    return i
 
 
 @kernel
@@ -130,8 +67,8 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one fewer message; its data begins to leave when it is posted and its queue
-    pair is free."""
+    """Count one dependency of message i as done; its data begins to leave when it is posted and its
+    queue pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
@@ -140,15 +77,15 @@ def one_less(tr, ck, i):
 
 @kernel
 def release(tr, ck, i, when):
-    """A dependency of message i is done at ``when``."""
+    """Record that a dependency of message i is done at ``when``."""
     tr.ready[i] = max(tr.ready[i], when)
     one_less(tr, ck, i)
 
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """Free the queue pair of message i for the next one; the request of a READ after a READ was
-    sent while the first one's data arrived."""
+    """Free the queue pair of message i for the next one. The request of a READ that follows a READ
+    was sent while the first one's data arrived."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -157,12 +94,12 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last byte of message i left: set its arrival and completion, and release the messages
-    that wait for either."""
+    """Record that the last byte of message i has left: set its arrival and completion, and release
+    the messages that wait for either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
-    tr.left[i] = 0.0
-    take(fl, li, ro, i)
+    part(fl, li, ro, tr, ck, i, now)
+    inherit(do, tr.flow[i], i, tr.entered[i])
     ck.clock.finished += 1
     arrived = now + tr.lag_ps[i] + tr.forth[i]
     tr.arrived[i] = in_order(tr, i, arrived)
@@ -183,17 +120,17 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """Return when message i is in memory: at ``arrived`` if alone, otherwise after the last packet
-    of the message before it."""
+    """Return when message i is in memory: at ``arrived`` if it is alone, otherwise after the last
+    packet of the previous message."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
 
 @kernel
 def complete(tr, ws, ck, i):
-    """Message i has ended: release the messages that wait for its completion. RC completes requests in
-    the order in which they were posted (IBA 9.7.5.1), so a WRITE whose bytes left before the data of
-    an earlier READ arrived waits for the READ, and both complete together."""
+    """End message i: release the messages that wait for its completion. RC completes requests in
+    the order in which they were posted (IBA 9.7.5.1). So a WRITE whose bytes left before the data
+    of an earlier READ arrived waits for the READ, and both complete together."""
     while True:
         p = tr.completes_behind[i]
         if p >= 0:
@@ -210,10 +147,10 @@ def complete(tr, ws, ck, i):
 
 @kernel
 def may_leave(tr, ck, do, i, now):
-    """Return whether the data of message i may begin to leave now. Otherwise move its event to
-    a later time: if the adapter's message rate is the limit, or if only the request of a READ leaves
-    now, after which the queue pair continues with the next message. Responses are in the order of
-    requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
+    """Return whether the data of message i may begin to leave now. Otherwise move its event to a
+    later time. That is the case if the adapter's message rate is the limit, or if only the request
+    of a READ leaves now; the queue pair then continues with the next message. Responses follow the
+    order of requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
     if tr.gap_ps[i] > 0:
         port = tr.source[i]
         leaves = now - tr.request[i] + tr.lead_ps[i]
@@ -239,24 +176,26 @@ def may_leave(tr, ck, do, i, now):
 
 
 @kernel
-def begin(fl, li, ro, tr, ck, i, now):
-    """Begin the flow of message i; it was posted earlier if others of its queue pair came
-    first."""
+def begin(fl, li, ro, tr, ck, do, i, now):
+    """Begin to send message i; it was posted earlier if others of its queue pair came first."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
-    tr.last[i] = now
+    tr.entered[i] = now
     p = tr.behind[i]
     if p >= 0:  # its first byte leaves after the last one of the message before it, and was fetched meanwhile
         lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
         fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
         tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now
-    put(fl, li, ro, i)
+    if fl.messages[tr.flow[i]] == 0:
+        forget(do, tr.flow[i])
+    join(fl, li, ro, tr, ck, i, now)
+    widen(do, tr.flow[i], tr.forth[i])
 
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor runs it when it is free. Messages that wait for it
-    continue at its end."""
+    """Begin computation i, which is ready, when its processor is free. Messages that wait for it
+    continue when it ends."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]
     tr.busy[tr.line[i]] = over
@@ -271,30 +210,88 @@ def compute(tr, ws, ck, do, i, now):
 
 
 @kernel
-def settle(fl, ro, tr, ck, now):
-    """Give the round's flows their new rates: update the rest of each, and the event of its
-    end."""
+def expected_ps(fl, li, tr, i):
+    """Return how long message i, which begins, would take if all messages on its fullest channel had
+    equal shares."""
+    f, least = tr.flow[i], np.inf
+    for e in range(fl.first[f], fl.first[f + 1]):
+        c = fl.channel[e]
+        least = min(least, li.gbps[li.group[c]] / li.flows[c])
+    return max(tr.left[i], SHORT) * 8000.0 / least
+
+
+@kernel
+def may_wait(fl, ro, tr, ck, before, expected):
+    """Return for how many ps the last rates may stay: none up to ``exact`` flows; otherwise a small part of
+    what the fastest of the messages takes that this concerns: those that begin (``expected``) and, at its
+    rate, the next to end of each flow from ``before`` on in the round."""
+    if ro.size.sending <= ck.clock.exact:
+        return 0
+    for k in range(before, ro.size.members):
+        f = ro.members[k]
+        if fl.messages[f] > 0 and fl.rate[f] > 0.0:
+            expected = min(expected, max(tr.left[fl.soonest[f]], SHORT) * 8000.0 / fl.rate[f])
+    return np.int64(min(expected, 1e15) * LATE)
+
+
+@kernel
+def new_rates(fl, li, ro, tr, ck, do, now):
+    """Compute the rates of the round's flows and all others that it affects."""
+    ck.clock.due = FOREVER
+    ck.clock.rated = now
+    sending = 0
     for k in range(ro.size.members):
-        i = ro.members[k]
-        old, new = fl.rate[i], fl.fresh[i]
-        if abs(new - old) <= 1e-12 * old and tr.position[i] >= 0:
-            continue
-        tr.left[i] = max(tr.left[i] - old * (now - tr.last[i]) / 8000.0, 0.0)
-        tr.last[i] = now
-        fl.rate[i] = new
-        ck.clock.changes += 1
-        when = FOREVER
-        if new > 0.0:
-            when = now + max(np.int64(np.ceil(tr.left[i] * 8000.0 / new - 1e-6)), 1)
-        schedule(tr, ck, i, when)
+        if fl.messages[ro.members[k]] > 0:  # others have ended since they entered the round
+            ro.members[sending] = ro.members[k]
+            sending += 1
+    ro.size.members = sending
+    if sending == 0:
+        return
+    refill(fl, li, ro)
+    settle(fl, ro, tr, ck, now)
+    if ck.clock.judging:
+        judge(fl, li, ro, do, now)
+
+
+@kernel
+def step(fl, li, ro, tr, ws, ck, do, now):
+    """Handle all events at ``now``."""
+    if ck.clock.due >= FOREVER:
+        ro.size.stamp += 1
+        ro.size.members = 0
+    before, ended, expected = ro.size.members, 0, np.inf
+    while ck.clock.queued > 0 and tr.key[tr.queue[0]] == now:
+        i = pop(tr, ck)
+        ck.clock.events += 1
+        if tr.state[i] == SENDS:
+            finish(fl, li, ro, tr, ws, ck, do, i, now)
+            leave(fl, do, tr.flow[i], tr.arrived[i])
+            tr.queue[len(tr.queue) - 1 - ended] = (
+                i  # the other end of the queue has room: each message has at most one event
+            )
+            ended += 1
+        elif tr.kind[i] == COMPUTES:
+            compute(tr, ws, ck, do, i, now)
+        elif may_leave(tr, ck, do, i, now):
+            begin(fl, li, ro, tr, ck, do, i, now)
+            meet(fl, do, tr.flow[i], i, now + tr.forth[i])
+            enter(fl, ro, tr.flow[i])
+            if ro.size.sending > ck.clock.exact:
+                expected = min(expected, expected_ps(fl, li, tr, i))
+    for k in range(ended):
+        touch(fl, li, ro, tr.flow[tr.queue[len(tr.queue) - 1 - k]])
+    if ro.size.members > 0:
+        due = ck.clock.rated + may_wait(fl, ro, tr, ck, before, expected)
+        ck.clock.due = min(ck.clock.due, max(now, due))
 
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
     """Run until ``until`` messages have ended or ``pause`` changes of rates were made (returns 0),
     nothing more happens (1) or the next event is after ``stop`` (2)."""
-    while ck.clock.queued > 0:
-        now = tr.key[tr.queue[0]]
+    while True:
+        event = tr.key[tr.queue[0]] if ck.clock.queued > 0 else FOREVER
+        now = min(event, ck.clock.due)
         if now >= FOREVER:
             return 1
         if ck.clock.finished >= until or ck.clock.changes >= ck.clock.pause:
@@ -302,34 +299,10 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
         if now > ck.clock.stop:
             return 2
         ck.clock.now = now
-        ro.size.stamp += 1
-        ro.size.members = 0
-        ended = 0
-        while ck.clock.queued > 0 and tr.key[tr.queue[0]] == now:
-            i = pop(tr, ck)
-            ck.clock.events += 1
-            if tr.state[i] == SENDS:
-                finish(fl, li, ro, tr, ws, ck, do, i, now)
-                leave(fl, do, i, tr.arrived[i])
-                tr.queue[len(tr.queue) - 1 - ended] = (
-                    i  # the other end of the queue has room: each message has at most one event
-                )
-                ended += 1
-            elif tr.kind[i] == COMPUTES:
-                compute(tr, ws, ck, do, i, now)
-            elif may_leave(tr, ck, do, i, now):
-                begin(fl, li, ro, tr, ck, i, now)
-                meet(fl, do, i, now + tr.forth[i])
-                enter(fl, ro, i)
-        for k in range(ended):
-            touch(fl, li, ro, tr.queue[len(tr.queue) - 1 - k])
-        if ro.size.members == 0 or ro.size.sending == 0:
-            continue
-        refill(fl, li, ro)
-        settle(fl, ro, tr, ck, now)
-        if ck.clock.judging:
-            judge(fl, li, ro, do, now)
-    return 1
+        if event > ck.clock.due:
+            new_rates(fl, li, ro, tr, ck, do, now)
+        else:
+            step(fl, li, ro, tr, ws, ck, do, now)
 
 
 @kernel

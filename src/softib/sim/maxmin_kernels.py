@@ -1,12 +1,13 @@
 """Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
-flows that a change reaches.
+flows that a change affects.
 
-A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing does
-(Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9), and the share
-that a VL does not use goes to the others. The flows of one VL share equally. A rate is max-min fair if
-and only if each flow has a **bottleneck**: a channel that is full and on which no flow is faster;
-:func:`refill` starts with the flows that a change affects, computes their rates while all others keep
-theirs, and adds the flows whose bottleneck this removed, until every flow has one.
+A channel is one VL of one link. The VLs of a link share its rate as in generalised processor
+sharing (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9). The
+share that a VL does not use goes to the others. The flows of one VL share equally. Rates are
+max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no
+flow is faster. :func:`refill` starts with the flows that a change affects and computes their rates
+while all others keep theirs. It then adds the flows whose bottleneck this removed, until every flow
+has one.
 """
 
 import numpy as np
@@ -14,16 +15,21 @@ import numpy as np
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
 
-Flows = table("Flows", "first channel owner next prev rate fresh bottleneck slot member frozen")
-"""By row of the messages (``first``, ``rate`` Gb/s, ``fresh``: the new one, ``bottleneck``,
-``slot`` in ``Round.sending``, ``member``: the round that it is in, ``frozen``) and by entry of
-their paths (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
+Flows = table(
+    "Flows",
+    "first channel owner next prev rate fresh bottleneck slot member frozen messages served last soonest final",
+)
+"""A flow is all messages that send on one path: ``messages`` of them. By flow (``first``, ``rate`` Gb/s of
+each message, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``, ``member``: the
+round that it is in, ``frozen``; ``served`` to ``final``: :mod:`~softib.sim.flow_kernels`, bytes that each
+message got by ``last`` ps, the messages that end first and last) and by entry of their paths
+(``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
 Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
-"""By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link),
+"""By channel: ``head`` of the list of its flows and how many messages these have (``flows``), ``group`` (its link),
 ``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a
-round (``marked``: the round that reached it, ``open`` flows without a rate, ``used`` Gb/s, ``only`` one
+round (``marked``: the round that reached it, ``open`` messages without a rate, ``used`` Gb/s, ``only`` one
 of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than
 one channel), ``high_share`` of the high-priority table when both have data."""
 SIZE = Rows(
@@ -44,12 +50,17 @@ Round = table(
 )
 
 SAME = 1e-9
-"""Rates that differ by less are equal."""
+"""Rates that differ by less than this are equal."""
 
 
 @kernel
 def put(fl, li, ro, i):
-    """Begin flow i: add it to the lists of its channels."""
+    """Begin a message of flow i: the first one adds the flow to the lists of its channels."""
+    fl.messages[i] += 1
+    for e in range(fl.first[i], fl.first[i + 1]):
+        li.flows[fl.channel[e]] += 1
+    if fl.messages[i] > 1:
+        return
     fl.slot[i] = ro.size.sending
     ro.sending[ro.size.sending] = i
     ro.size.sending += 1
@@ -63,12 +74,16 @@ def put(fl, li, ro, i):
         if h >= 0:
             fl.prev[h] = e
         li.head[c] = e
-        li.flows[c] += 1
 
 
 @kernel
 def take(fl, li, ro, i):
-    """End flow i: remove it from the lists of its channels."""
+    """End a message of flow i: the last one removes the flow from the lists of its channels."""
+    fl.messages[i] -= 1
+    for e in range(fl.first[i], fl.first[i + 1]):
+        li.flows[fl.channel[e]] -= 1
+    if fl.messages[i] > 0:
+        return
     ro.size.sending -= 1
     last = ro.sending[ro.size.sending]
     ro.sending[fl.slot[i]] = last
@@ -81,7 +96,6 @@ def take(fl, li, ro, i):
             li.head[c] = after
         if after >= 0:
             fl.prev[after] = before
-        li.flows[c] -= 1
 
 
 @kernel
@@ -95,8 +109,7 @@ def enter(fl, ro, i):
 
 @kernel
 def enter_all(fl, li, ro, c, bound):
-    """Add the flows of channel c to the round; with ``bound`` only those with their bottleneck
-    there."""
+    """Add the flows of channel c to the round; with ``bound``, only flows whose bottleneck is there."""
     e = li.head[c]
     while e >= 0:
         i = fl.owner[e]
@@ -107,7 +120,7 @@ def enter_all(fl, li, ro, c, bound):
 
 @kernel
 def touch(fl, li, ro, i):
-    """Flow i ended: add the flows that shared its bottleneck; on a link with several VLs, all flows."""
+    """A message of flow i ended: add the flows that shared its bottleneck; on a link with several VLs, all flows."""
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
         g = li.group[c]
@@ -146,7 +159,7 @@ def sink(li, at, n):
 
 @kernel
 def level_of(li, c):
-    """Return the rate that each open flow of channel c would get now, in Gb/s."""
+    """Return the rate that each open message of channel c would get now, in Gb/s."""
     g = li.group[c]
     if not li.several[g]:
         return max(li.gbps[g] - li.used[c], 0.0) / li.open[c]
@@ -174,8 +187,8 @@ def level_of(li, c):
 
 @kernel
 def gather(fl, li, ro):
-    """Collect the channels of the round's flows: the number of these flows on each, and the rate used
-    by all other flows. For a link with several VLs, all of its flows are included."""
+    """Collect the channels of the round's flows: on each, the number of these flows and the rate
+    that all other flows use. For a link with several VLs, all of its flows are included."""
     stamp, members = ro.size.stamp, ro.members
     ro.size.channels = 0
     k = 0
@@ -186,7 +199,7 @@ def gather(fl, li, ro):
             c = fl.channel[e]
             if li.marked[c] != stamp:
                 reach(fl, li, ro, c)
-            li.open[c] += 1
+            li.open[c] += fl.messages[i]
             li.only[c] = i
         k += 1
     for k in range(ro.size.channels):
@@ -196,7 +209,7 @@ def gather(fl, li, ro):
             while e >= 0:
                 i = fl.owner[e]
                 if fl.member[i] != stamp:
-                    li.used[c] += fl.rate[i]
+                    li.used[c] += fl.rate[i] * fl.messages[i]
                 e = fl.next[e]
 
 
@@ -222,7 +235,7 @@ def reach(fl, li, ro, c):
 def cannot_bind(fl, li, c):
     """Return whether channel c has one open flow whose first channel never allows it more than c
     does."""
-    if li.open[c] != 1 or li.several[li.group[c]]:
+    if li.open[c] != fl.messages[li.only[c]] or li.several[li.group[c]]:
         return False
     first = fl.channel[fl.first[li.only[c]]]
     g = li.group[first]
@@ -234,7 +247,7 @@ def cannot_bind(fl, li, c):
 @kernel
 def fill(fl, li, ro):
     """Compute the rates of the round's flows (``fresh``): repeatedly, the channel with the lowest
-    level fixes the rate of its flows."""
+    level fixes the rates of its flows."""
     n = 0
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -271,15 +284,15 @@ def bind(fl, li, ro, c, level):
             fl.bottleneck[i] = c
             for k in range(fl.first[i], fl.first[i + 1]):
                 d = fl.channel[k]
-                li.used[d] += level
-                li.open[d] -= 1
+                li.used[d] += level * fl.messages[i]
+                li.open[d] -= fl.messages[i]
         e = fl.next[e]
 
 
 @kernel
 def broken(fl, li, ro):
-    """Add flows outside the round that no longer have a bottleneck, or have more than their share of
-    a full one; return whether there were any."""
+    """Return whether there were any flows outside the round that no longer have a bottleneck, or
+    that have more than their share of a full channel; add them."""
     stamp, before = ro.size.stamp, ro.size.members
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -326,8 +339,7 @@ def refill(fl, li, ro):
 
 @kernel
 def restamp(fl, ro):
-    """Start a new round with the same members: marks that the last round left on channels become
-    invalid."""
+    """Start a new round with the same members: the marks that the last round left on channels become invalid."""
     ro.size.stamp += 1
     for k in range(ro.size.members):
         fl.member[ro.members[k]] = ro.size.stamp
