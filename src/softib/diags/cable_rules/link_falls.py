@@ -78,7 +78,7 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
 
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
     """Return whether ``silent`` was not read over the most of an interval in which ``counting`` counted failures
-    (bool[k]), nor later across it. Ports are not read at one moment: a reading before a failure overlaps it a little."""
+    (bool[k]), nor later across it. Ports are not read at one moment: a reading before a failure overlaps it."""
     heard, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
         common = np.minimum(end[:, silent], end[k, counting]) - np.maximum(begin[:, silent], begin[k, counting])
