@@ -25,7 +25,15 @@ from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
 from softib.extras import install_command
-from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports
+from softib.monitor.history_tables import (
+    interval_of,
+    is_whole,
+    manager_schema,
+    not_in,
+    ports_of_table,
+    table_of,
+    table_of_ports,
+)
 from softib.monitor.intervals import Interval, merged_ports, observations_of
 
 if TYPE_CHECKING:
@@ -150,15 +158,15 @@ class History:
         for part in self.folder.glob("*/*.part"):
             part.unlink(missing_ok=True)
         by_hour: dict[int, list[Path]] = {}
-        for path in sorted((self.folder / "rounds").glob("*.parquet")):
+        for path in self._stored("rounds"):
             by_hour.setdefault(int(path.stem) // HOUR_NS, []).append(path)
         for hour, parts in by_hour.items():
             whole = self.folder / "hours" / f"{hour:010d}.parquet"
             if hour >= now_ns // HOUR_NS:
                 continue
-            new = _not_in(whole, parts)
+            new = not_in(whole, parts)
             if new:
-                tables = [parquet.read_table(p) for p in ([whole] if whole.exists() else []) + new]
+                tables = [parquet.read_table(p) for p in ([whole] if is_whole(whole) else []) + new]
                 self._write(pyarrow.concat_tables(tables, promote_options="default"), whole)
             for path in parts:
                 path.unlink(missing_ok=True)
@@ -181,13 +189,21 @@ class History:
         """Size of its files."""
         return sum(p.stat().st_size for p in self.folder.glob("*/*.parquet"))
 
+    def _stored(self, kind: str) -> list[Path]:
+        return [p for p in sorted((self.folder / kind).glob("*.parquet")) if is_whole(p)]
+
+    def cut_files(self) -> str:
+        """Return a sentence about files that were cut off and are left out; "" without any."""
+        cut = [p for p in sorted(self.folder.glob("*/*.parquet")) if not is_whole(p)]
+        return f"{cut[0]}: cut off; left out{f', and {len(cut) - 1:,} more' if len(cut) > 1 else ''}" if cut else ""
+
     def files(self) -> list[Path]:
         """Return every valid file with rounds, oldest first."""
-        hours = sorted((self.folder / "hours").glob("*.parquet"))
+        hours = self._stored("hours")
         by_hour: dict[int, list[Path]] = {}
-        for path in sorted((self.folder / "rounds").glob("*.parquet")):
+        for path in self._stored("rounds"):
             by_hour.setdefault(int(path.stem) // HOUR_NS, []).append(path)
-        parts = (_not_in(self.folder / "hours" / f"{hour:010d}.parquet", some) for hour, some in by_hour.items())
+        parts = (not_in(self.folder / "hours" / f"{hour:010d}.parquet", some) for hour, some in by_hour.items())
         return [*hours, *(path for some in parts for path in some)]
 
     def connect(self) -> duckdb.DuckDBPyConnection:
@@ -195,10 +211,7 @@ class History:
         :class:`UnreadableFile` for a directory without any."""
         import duckdb
 
-        files, ports = (
-            [str(p) for p in self.files()],
-            [str(p) for p in sorted((self.folder / "ports").glob("*.parquet"))],
-        )
+        files, ports = [str(p) for p in self.files()], [str(p) for p in self._stored("ports")]
         if not files or not ports:
             raise UnreadableFile(
                 f"{self.folder}: no history in it; 'softib exporter SOURCE --history {self.folder}' keeps one"
@@ -208,7 +221,7 @@ class History:
             connection.execute(
                 f"create view intervals as select * from read_parquet({_quoted(files)}, union_by_name=true)"
             )
-            managers = [str(p) for p in sorted((self.folder / "manager").glob("*.parquet"))]
+            managers = [str(p) for p in self._stored("manager")]
             if managers:
                 connection.execute(
                     f"create view manager as select * from read_parquet({_quoted(managers)}, union_by_name=true)"
@@ -285,7 +298,7 @@ class History:
     def topologies(self) -> np.ndarray:
         """Return clock times from which each stored state of ports and cables applied, oldest first
         (int64[k] in nanoseconds): a new one is stored after a change."""
-        return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
+        return np.array([int(p.stem) for p in self._stored("ports")], np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
         """Return the ports that applied from ``since_ns`` (one of :meth:`topologies`) on. Raises
@@ -314,17 +327,6 @@ def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
     nodes, and stays the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
-
-
-def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Those of the rounds ``parts`` missing in the file of their hour: all if there is none, else those of a poller
-    whose clock was set back into that hour."""
-    import pyarrow.parquet as parquet
-
-    if not whole.exists():
-        return parts
-    joined = set(parquet.read_table(whole, columns=["round_ns"]).column(0).unique().to_pylist())
-    return [p for p in parts if int(p.stem) not in joined]
 
 
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
