@@ -17,14 +17,19 @@ class Served:
     """The server of ``source``; its tenants are in ``folder``. ``ask`` gives (status, document)."""
 
     def __init__(self, words: list[str], env: dict[str, str], folder: Path):
-        self.folder = folder
+        self.folder, self._words, self._env = folder, words, env
+        self.start()
+
+    def start(self) -> None:
+        """Another process goes on with the folder, after ``stop``."""
+        words, env = self._words, self._env
         self.child = subprocess.Popen(words, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         lines: list[str] = []
         while not lines or " at http" not in lines[-1]:
             lines.append(self.child.stderr.readline())  # type: ignore[union-attr]
             assert lines[-1], f"the server has ended: {lines}"
         self.url = lines[-1].rpartition(" at ")[2].strip().rstrip("/")
-        self.password = (folder / "admin-password").read_text().strip()
+        self.password = (self.folder / "admin-password").read_text().strip()
 
     def ask(
         self, method: str, path: str, body: Any = None, user: str = "", timeout: float = 40, **headers: str

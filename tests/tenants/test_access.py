@@ -15,6 +15,7 @@ pytest.importorskip("alembic", reason="alembic is not installed (the extra tenan
 
 from softib.errors import InputError, PeerError
 from softib.tenants.accounts import Account
+from softib.tenants.intruders import Intruder
 from softib.tenants.isolation import isolation_of
 from softib.tenants.state import State
 from softib.tenants.subnet import Held
@@ -291,12 +292,17 @@ def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monke
 
 
 def test_a_revision_without_rows_cannot_be_undone(ask, service):
-    """An act on ports is a revision, and the database does not have their states."""
-    number = (
-        service.submit(Request(lambda draft: "isolate ports of leaf-1", "admin", "isolate ports")).result().revision
-    )
-    status, answer = ask("POST", f"/tenants/v1/revisions/{number}/undo")
-    assert status == 409 and answer["error"].startswith(f"revision {number} changed no partition, tenant or account")
+    """An act on ports that found nothing to do, a removal of no member, and a tenant that was entered as it was."""
+    newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
+    numbers = [service.submit(Request(lambda draft: "release ports", "admin", "release ports")).result().revision]
+    assert ask("POST", "/ufmRest/actions/remove_guids_from_pkey", {"pkey": "0x9", "guids": [GUID]})[0] == 200
+    numbers.append(newest())
+    for _ in range(2):
+        assert ask("PUT", "/tenants/v1/tenants/same", {"limit": 3})[0] == 200
+    numbers.append(newest())
+    for number in numbers:
+        status, answer = ask("POST", f"/tenants/v1/revisions/{number}/undo")
+        assert status == 409 and answer["error"].startswith(f"revision {number} changed no partition or tenant")
 
 
 @pytest.mark.parametrize("undone", ["the partition's end", "a member's removal"])
@@ -342,14 +348,15 @@ def test_an_undo_takes_no_port_from_its_new_tenant(ask, service, accounts, undon
 def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask):
     path, guids = "/ufmRest/resources/pkeys", [GUID, "00000000000000bb"]
     newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
-    undo = lambda number: ask("POST", f"/tenants/v1/revisions/{number}/undo")[1]["detail"]
+    undo = lambda number: ask("POST", f"/tenants/v1/revisions/{number}/undo")
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID]})[0] == 200
     assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
     both = newest()
     assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
-    assert undo(both) == f"1 row taken back; revision {newest() - 1} superseded the others"
-    once = newest()
-    assert undo(both) == f"0 rows taken back; revision {once} superseded it"
+    assert undo(both)[1]["detail"] == f"1 row taken back; revision {newest() - 1} superseded the others"
+    once, text = newest(), f"revision {both}: 0 rows taken back; revision {newest()} superseded it"
+    assert undo(both) == (409, {"error": f"{text}; nothing is left to undo"})
+    assert newest() == once, "nothing was entered"
 
 
 def test_a_tenant_makes_no_partition_of_another(ask, service, accounts):
@@ -558,7 +565,7 @@ def test_a_change_that_reached_some_ports_names_them(ask, service, served, monke
 
 def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):
     """It may not take the manager's port, so the answer is to try again; a partition without ports is made."""
-    monkeypatch.setattr(type(service), "manager_port", property(lambda self: None))
+    monkeypatch.setattr(type(service), "is_read", property(lambda self: False))
     made = ask("POST", "/tenants/v1/partitions", {"name": "p"}, accounts["red"])
     assert made[0] == 200
     body = {"pkey": made[1]["pkey"], "guids": [GUID]}
@@ -566,3 +573,50 @@ def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accoun
     assert status == 503 and "send it again" in document["error"]
     monkeypatch.undo()
     assert ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"]) == (200, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "name"),
+    [
+        ("POST", "resources/pkeys", {**ONE, "memebership": "limited"}, "memebership"),
+        ("PUT", "resources/pkeys", {**ONE, "index_0": True}, "index_0"),
+        ("POST", "resources/pkeys/add", {"pkey": "0x5", "service_levl": 3}, "service_levl"),
+        ("PUT", "resources/pkeys/qos_conf", {"pkey": "0x5", "service_level": True}, "service_level"),
+        ("PUT", "resources/pkeys/qos_conf", {"pkey": "0x5", "rate_limit": False}, "rate_limit"),
+        ("POST", "resources/pkeys/hosts", {"pkey": "0x5", "hosts_names": "a", "memberships": ["full"]}, "memberships"),
+        ("POST", "actions/remove_guids_from_pkey", {**ONE, "guid": GUID}, "guid"),
+    ],
+)
+def test_a_misspelt_name_of_ufms_calls_is_400(ask, service, method, path, body, name):
+    """A misspelt membership would make full members. Clients in the contracts send no other names."""
+    status, answer = ask(method, f"/ufmRest/{path}", body)
+    assert status == 400 and answer["error"].startswith(f"{name}: "), answer
+    assert 5 not in service.state.partitions
+
+
+def test_the_answer_names_the_rate_of_the_ipoib_group(ask):
+    """UFM's 2.5 Gb/s means that no rate is set: the group then has that of managers, 10 Gb/s. Numbers may be text."""
+    path = "/ufmRest/resources/pkeys/0x5?qos_conf=true"
+    for limit, group in ((2.5, 10), ("100", 100), (10, 10)):
+        assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x5", "rate_limit": limit})[0] == 200
+        qos = ask("GET", path)[1]["qos_conf"]
+        assert (qos["rate_limit"], qos["group_rate"]) == (float(limit), group)
+        assert ask("DELETE", "/ufmRest/resources/pkeys/0x5")[0] == 200
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x5", "ip_over_ib": False})[0] == 200
+    assert "group_rate" not in ask("GET", path)[1]["qos_conf"], "it has no group"
+
+
+def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeypatch):
+    guid, other = list(service.view.ports)[:2]
+    monkeypatch.setattr(service.view, "unchecked", frozenset({guid, other}))
+    assert [f for f in service.findings() if "do not check" in f.text] == []
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": [f"{guid:016x}"]})[0] == 200
+    (finding,) = [f for f in service.findings() if "do not check" in f.text]
+    assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
+
+
+def test_a_refused_packet_without_a_p_key_says_so():
+    """The entry at the index of the sender's queue pair is empty: its partition was removed."""
+    of = lambda key, trap: Intruder(0.0, trap, 3, 4, key, 5).named(lambda lid: f"LID {lid}")
+    assert "P_Key 0x0 (no P_Key: " in of(0, 259) and "P_Key 0x8000 (no P_Key: " in of(0x8000, 257)
+    assert "(no P_Key" not in of(0, 258) + of(0x8005, 259)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -55,11 +54,10 @@ def disabled(fabric) -> int:
     return output.count("/Disabled")
 
 
-def eventually(what, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.3)
+def isolated(served) -> list[dict[str, str]]:
+    """Rows of the ports that are out of use; a link that went down may be unhealthy for its counters."""
+    rows = served.ask("GET", "/ufmRest/app/unhealthy_ports")[1]
+    return [row for row in rows if row["Condition"] == "ISOLATED"]
 
 
 def send(served, client: str, method: str, **values):
@@ -89,10 +87,10 @@ def test_a_switch_is_cut_off_and_one_port_comes_back(fabric, served, switches):
     served.until(f"/ufmRest/jobs/{number}", lambda one: one["Status"] == "Completed")
     assert disabled(fabric) == 4, "a cable to each leaf, at the leaf"
     peers = lambda: {(p["PeerGUID"], p["PeerPortDname"]) for p in served.ask("GET", "/ufmRest/app/unhealthy_ports")[1]}
-    eventually(lambda: {(spine, str(n)) for n in range(1, 5)} <= peers())
+    assert {(spine, str(n)) for n in range(1, 5)} <= peers(), "the next answer has the service's own act"
     send(served, "ufm_sdk batch_isolate_devices", "PUT", ports=[f"{spine}_2"], ports_policy="HEALTHY")
     assert disabled(fabric) == 3
-    eventually(lambda: (spine, "2") not in peers())
+    assert (spine, "2") not in peers()
     assert (
         served.ask("POST", "/ufmRest/actions", {"action": "mark_device_healthy", "object_ids": [spine]}, timeout=120)[0]
         == 202
@@ -105,7 +103,7 @@ def test_a_port_is_isolated_reset_and_brought_back(fabric, served, switches):
     port = f"{leaf}_3"
     send(served, "ufm_sdk pdr plugin", "PUT", ports=[port], ports_policy="UNHEALTHY", action="isolate")
     assert disabled(fabric) == 1
-    eventually(lambda: len(served.ask("GET", "/ufmRest/resources/isolated_ports")[1]) == 1)
+    assert len(served.ask("GET", "/ufmRest/resources/isolated_ports")[1]) == 1
     send(served, "ufm_sdk batch_isolate_devices", "PUT", ports=[port], ports_policy="HEALTHY")
     send(
         served,
@@ -119,8 +117,17 @@ def test_a_port_is_isolated_reset_and_brought_back(fabric, served, switches):
         identifier="id",
     )
     assert disabled(fabric) == 0
-    actions = [r["action"] for r in served.ask("GET", "/tenants/v1/revisions?limit=3")[1]]
-    assert actions == ["reset", "release ports", "isolate ports"], "the log names each act"
+    assert isolated(served) == []
+    acts = [(r["action"], r["detail"], r["id"]) for r in served.ask("GET", "/tenants/v1/revisions?limit=4")[1]]
+    assert [(action, detail) for action, detail, _ in acts] == [
+        ("reset", f"reset of {port}"),
+        ("reset", f"reset of {port} begins"),
+        ("release ports", f"release ports of {port}"),
+        ("isolate ports", f"isolate ports of {port}"),
+    ], "the log names each act"
+    for *_, number in acts:
+        status, answer = served.ask("POST", f"/tenants/v1/revisions/{number}/undo")
+        assert status == 409 and answer["error"].startswith(f"revision {number} is an act on ports ("), answer
 
 
 def test_what_cannot_be_done_changes_nothing(fabric, served):
@@ -143,3 +150,30 @@ def test_a_job_gets_its_aggregation_tree_and_gives_it_back(served):
     assert served.ask("POST", "/ufmRest/app/sharp/resources", {**job, "hosts_names": "nobody"})[0] == 404
     (path,) = [r["path"] for r in REQUESTS if r["method"] == "DELETE"]
     assert [served.ask("DELETE", path.format(app="12"))[0] for _ in range(2)] == [204, 404]
+
+
+@pytest.mark.parametrize("restarts", ["the service", "the service and the fabric"])
+def test_a_port_is_released_by_the_next_service(fabric, served, restarts):
+    """Neither process has seen the host, whose only cable is disabled: its port is in the database."""
+    unhealthy = "/ufmRest/app/unhealthy_ports"
+    ports = served.ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1]
+    (host,) = [p for p in ports if p["system_name"] == "host-0006"]
+    body = {"ports": [host["name"]], "ports_policy": "UNHEALTHY"}
+    assert served.ask("PUT", unhealthy, body, X_Request_Id=restarts)[0] == 200
+    assert disabled(fabric) == 1
+    served.stop()
+    if "fabric" in restarts:  # its ports are enabled
+        fabric("down", "f")
+        fabric("up", "f.yaml", "--name", "f", "--detach")
+    served.start()
+    (listed,) = isolated(served)
+    if "fabric" in restarts:
+        assert listed["port"] == host["name"] and "not disabled now" in listed["description"]
+    else:
+        named = {"port": host["peer"], "PeerGUID": host["systemID"], "PeerNodeDesc": "host-0006"}
+        assert named == {key: listed[key] for key in named}
+    assert served.ask("PUT", unhealthy, {**body, "ports_policy": "HEALTHY"})[0] == 200
+    assert disabled(fabric) == 0
+    assert isolated(served) == []
+    assert served.ask("PUT", unhealthy, body, X_Request_Id=restarts)[0] == 200
+    assert disabled(fabric) == 0, "the repeated request came before"

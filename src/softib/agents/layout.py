@@ -1,4 +1,5 @@
-"""The view of a fabric for the agents' kernels: views of its arrays, and the few words of state that firmware keeps."""
+"""The agents' kernels see a fabric through this: views of its arrays, and the few words of state
+that firmware keeps."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT 
 
 
 def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
-    """Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of
-    its generation's typical part if the catalogue lacks it; ``additional`` gives all devices the
-    same, with or without the 64-bit error counters and QP1Dropped."""
+    """Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node's part. If the
+    catalogue lacks the part, those of the typical part of its generation. ``additional`` gives all
+    devices the same masks, with or without the 64-bit error counters and QP1Dropped."""
     n = fabric.sizes.nodes
     if additional is not None:
         same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)
@@ -136,7 +137,7 @@ FIRMWARE_FIELDS = (
 )
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
-"""One argument for all kernels. In addition to the columns of the fabric:
+"""One argument for all kernels. In addition to the columns of the fabric, it has:
 
 the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are
 expensive to hand to Numba); ``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease
@@ -159,9 +160,10 @@ Set asked the clients of an end port to register again.
 
 OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")
 Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
-"""Results of a batch (:func:`softib.agents.kernels.serve.serve`): ``row`` int64[n] the request of each answer;
-``client_row``, ``client_port`` int64[n] request and end port of MADs for clients, from the back; ``served``
-int64[2] the number of answers, and of MADs for clients."""
+"""Results of a batch (:func:`softib.agents.kernels.serve.serve`). ``row`` int64[n]: the request of
+each answer. ``client_row``, ``client_port`` int64[n]: the request and the end port of MADs for
+clients, filled from the back. ``served`` int64[2]: the number of answers, and of MADs for
+clients."""
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025

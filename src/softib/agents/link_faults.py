@@ -9,9 +9,9 @@
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
-Each effect is the specification's (:mod:`softib.agents.kernels.faults.ber`,
-:mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's cables (column
-``cable_ber``) are active from the start.
+Each effect follows the specification (:mod:`softib.agents.kernels.faults.ber`,
+:mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's
+cables (column ``cable_ber``) are active from the start.
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ class LinkFaults:
         set_link(self.tables, int(port), False, int(now_ps))
 
     def mend(self, port: int, now_ps: int = 0) -> None:
-        """The signal is back: both ends train to INIT, unless one is disabled or has no power."""
+        """Restore the signal: both ends train to INIT, unless one is disabled or has no power."""
         for end in self._ends(port):
             self._mark(end, CUT, False, now_ps)
         if not self.is_up(port):
             set_link(self.tables, int(port), True, int(now_ps))
 
     def is_up(self, port: int) -> bool:
-        """The link at ``port`` is up physically (INIT or better)."""
+        """Return whether the link at ``port`` is physically up (INIT or better)."""
         return int(self.fabric.port_state[port]) > 1
 
     def noise(self, port: int, ber: float, now_ps: int = 0) -> None:
-        """The cable at ``port`` has raw bit error ratio ``ber`` in both directions; 0 repairs it."""
+        """Give the cable at ``port`` the raw bit error ratio ``ber`` in both directions; 0 repairs it."""
         if not 0 <= ber < 1:
             raise InputError(f"ber: {ber} is not a bit error ratio; use 0 to below 1, for example 1e-9")
         ends = self._ends(port)
@@ -103,22 +103,22 @@ class LinkFaults:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """``db`` of the light for ``port`` are lost on the path (a dirty connector, a bend): its module measures
-        less, and its received data has bit errors; 0 repairs it."""
+        """Lose ``db`` of the light for ``port`` on the path (a dirty connector, a bend): its module
+        measures less, and its received data has bit errors; 0 repairs it."""
         self.optics.lose(port, db)
         self._noisy(port, now_ps)
 
     def fade(self, port: int, db: float, now_ps: int = 0) -> None:
-        """The laser in ``port`` sends ``db`` less light: its own module measures that, and the other end receives
-        it; 0 repairs it."""
+        """Let the laser in ``port`` send ``db`` less light: its own module measures that, and the
+        other end receives less; 0 repairs it."""
         self.optics.fade(port, db)
         self._noisy(self._peer(port), now_ps)
 
     def expected_errors(self, port: int) -> dict[str, Any]:
-        """Return effects of the bit errors at the end of the link of ``port`` with more of them:
-        ``raw_ber``; ``fec``, the correcting code (empty: none); codewords a second that it corrects
-        and loses; ``symbol_errors_per_s`` (lost codewords, or wrong symbols without a code);
-        ``post_fec_ber`` of the rest."""
+        """Return the effects of bit errors at the worse end of the link of ``port``: ``raw_ber``;
+        ``fec``, the correcting code (empty: none); codewords per second that it corrects and loses;
+        ``symbol_errors_per_s`` (lost codewords, or without a code wrong symbols); ``post_fec_ber``
+        of the remaining errors."""
         f = self.fabric
         end = max(self._ends(port), key=lambda e: float(self.tables.fault_rate[e, BER]))
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
@@ -136,7 +136,7 @@ class LinkFaults:
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)
         lost_s = codewords_s * float(lost)
-        # A lost codeword has at least one wrong bit in each of more symbols than the code corrects.
+        # A lost codeword has at least one wrong bit in each of more symbols than the code can correct.
         return {
             "raw_ber": raw,
             "fec": f"RS({length},514)",
@@ -147,7 +147,7 @@ class LinkFaults:
         }
 
     def _noisy(self, end: int, now_ps: int) -> None:
-        """Bit errors received by ``end``: those of the cable and those for lack of light."""
+        """Set the bit errors received by ``end``: those of the cable and those from lack of light."""
         cable = float(self.fabric.cable_ber[self.fabric.port_cable[end]])
         ber = min(cable + self.optics.ber(end), 0.5)
         self._mark(end, NOISY, ber > 0, now_ps)
@@ -155,9 +155,10 @@ class LinkFaults:
         self.tables.fault[end, PHY_ERRORS] = 0
 
     def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
-        """The link trains at ``lanes`` and speed ``code`` at most (None: as before). A link that is up
-        goes down (LinkDowned at both ends: a successful training keeps width and speed) and trains again; one that
-        is down does so when it comes up."""
+        """Limit training of the link to ``lanes`` lanes and speed ``code`` (None: no change). A
+        link that is up goes down (LinkDowned at both ends, because a training that succeeds keeps
+        width and speed) and trains again. A link that is down trains with the limit when it comes
+        up."""
         self.check_limit(port, lanes, code)
         ends = self._ends(port)
         before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
@@ -178,7 +179,7 @@ class LinkFaults:
             raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
 
     def unlimit(self, port: int, now_ps: int = 0) -> None:
-        """The link trains again as before :meth:`limit`."""
+        """Let the link train again as before :meth:`limit`."""
         ends = self._ends(port)
         before = self._trained.pop(min(ends), None)
         if before is not None:
@@ -191,10 +192,10 @@ class LinkFaults:
             set_link(self.tables, int(port), True, int(now_ps))
 
     def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
-        """``port`` drains its data VLs at ``gbps`` (0: not at all, None: at full rate again): MADs, and data of
-        applications (column ``port_drain``). With ``overrun`` it grants credits
-        nevertheless (``port_drain`` is negative): MADs that meet its full buffer are lost there, with 0 all packets
-        of applications too, and trap 130 is raised."""
+        """Let ``port`` drain its data VLs at ``gbps`` (0: not at all; None: at full rate again),
+        both MADs and data of applications (column ``port_drain``). With ``overrun`` it grants
+        credits nevertheless (``port_drain`` is negative): MADs that meet its full buffer are lost,
+        and trap 130 is raised. With ``gbps`` 0, all application packets are lost too."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is not a rate; use 0 (blocked) or more, for example 0.001")
         peer = self._peer(port)
@@ -208,9 +209,9 @@ class LinkFaults:
         self.fabric.port_drain[port] = -byte_ps if overrun else byte_ps
 
     def leave_out(self, port: int, share: float, now_ps: int = 0) -> None:
-        """``port`` omits this share of its flow-control packets (0: none). The watchdog of the port at the other
-        end counts PortVLXmitFlowCtlUpdateErrors, starts recovery
-        of the link and raises trap 131 (IBA 7.9.4)."""
+        """Let ``port`` omit this share of its flow-control packets (0: none). The watchdog of its
+        peer counts PortVLXmitFlowCtlUpdateErrors, starts recovery of the link and raises trap 131
+        (IBA 7.9.4)."""
         if not 0 <= share <= 1:
             raise InputError(f"share: {share} is not a share of the flow-control packets; use 0 to 1, for example 0.3")
         peer = self._peer(port)
@@ -220,8 +221,8 @@ class LinkFaults:
     # -- switches --
 
     def power(self, node: int, on: bool, now_ps: int = 0) -> None:
-        """Switch ``node`` loses its power (its neighbours' ports go down, it does not answer and loses its
-        configuration and counters), or gets it back and trains."""
+        """Turn off switch ``node``: its neighbours' ports go down, and it does not answer and loses
+        its configuration and counters. Or turn it on, and it trains."""
         f = self.fabric
         if f.node_type[node] != NodeType.SWITCH:
             raise InputError(f"{f.node_name(node)} is not a switch")
@@ -252,8 +253,8 @@ class LinkFaults:
         return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
 
     def publish(self) -> None:
-        """Write column ``port_loss`` of the fabric: the loss of applications' packets at each port at its current
-        speed."""
+        """Write column ``port_loss`` of the fabric: the loss of application packets at each port at
+        its current speed."""
         ports = np.union1d(self._lossy, self.marked())
         if len(ports):
             loss_of_ports(self.tables, ports, self.fabric.port_loss)
@@ -266,7 +267,7 @@ class LinkFaults:
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
-        """Time begins at ``now_ps``: existing faults have made no errors yet."""
+        """Begin at time ``now_ps``: existing faults have made no errors yet."""
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
@@ -300,7 +301,7 @@ class LinkFaults:
 
 
 def plant_at_start(faults: LinkFaults) -> None:
-    """Cables that are bad according to the fabric's source make errors from the start."""
+    """Start the bit errors of cables that are bad according to the fabric's source."""
     f = faults.fabric
     for cable in np.flatnonzero(f.cable_ber > 0).tolist():
         ends = f.cable_port[cable]

@@ -1,7 +1,8 @@
 """Faults of optical modules and fibres: lost light, fading lasers, hot modules.
 
-A module's measurements are the register image that its port's firmware answers (column ``module_info``); too little
-light causes bit errors by :func:`softib.fabric.optical_modules.bit_errors`, in the affected direction.
+A module's measurements are the register image that the firmware of its port answers (column
+``module_info``). Too little light causes bit errors in the affected direction
+(:func:`softib.fabric.optical_modules.bit_errors`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ COLDEST_C, HOTTEST_C = -100.0, 120.0
 
 
 class OpticalFaults:
-    """The faults of the modules of ``fabric``. ``lost_db`` by the receiving port: loss by dirt or a bend;
-    ``faded_db`` by the port whose laser sends less."""
+    """The faults of the modules of ``fabric``. ``lost_db``, by receiving port: loss by dirt or a
+    bend. ``faded_db``, by sending port: missing power of its laser."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -34,15 +35,15 @@ class OpticalFaults:
         self._cool: dict[int, int] = {}
 
     def lose(self, port: int, db: float) -> None:
-        """``db`` of the light for ``port`` are lost on the path; 0 repairs it. Raises
+        """Lose ``db`` of the light for ``port`` on the path; 0 repairs it. Raises
         :class:`InputError` for a port without an optical module."""
         self._check(port, db)
         self._set(self.lost_db, port, db)
         self._measure(port)
 
     def fade(self, port: int, db: float) -> None:
-        """The laser of ``port`` sends ``db`` less, and its driver increases the current by the same factor (at most
-        twice); 0 repairs it."""
+        """Let the laser of ``port`` send ``db`` less. Its driver increases the current by the same
+        factor (at most twice). 0 repairs it."""
         peer = self._check(port, db)
         self._set(self.faded_db, port, db)
         image = self.fabric.module_info[port]
@@ -51,7 +52,7 @@ class OpticalFaults:
         self._measure(peer)
 
     def heat(self, port: int, degrees_c: float | None) -> None:
-        """The module in ``port`` has this temperature (None: its original one)."""
+        """Give the module in ``port`` this temperature (None: its original one)."""
         self._check(port, 0.0)
         image = self.fabric.module_info[port]
         now = int(ModuleInfo.temperature.get(image))
@@ -66,7 +67,7 @@ class OpticalFaults:
         ModuleInfo.temperature.set(image, round(degrees_c * 256) & 0xFFFF)
 
     def ber(self, port: int) -> float:
-        """Return bit error ratio of the data received by ``port``, for lack of light."""
+        """Return the bit error ratio of the data that ``port`` receives, caused by lack of light."""
         peer = int(self.fabric.port_peer[port])
         if not (port in self.lost_db or peer in self.faded_db):
             return 0.0

@@ -1,6 +1,6 @@
-"""The management plane of a fabric: the firmware of all devices through one call.
+"""The management plane of a fabric: one call reaches the firmware of all devices.
 
-A batch of MADs leaves a port, is routed as by the hardware, and comes back as a batch of answers::
+A batch of MADs leaves a port, is routed as by hardware, and comes back as a batch of answers::
 
     plane = AgentPlane(fabric)
     answers = plane.send(requests, port=sm_port, now_ps=0)
@@ -44,12 +44,12 @@ ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2, 1144: 2}
 
 @dataclass
 class Delivery:
-    """MADs that reached a port and that its *client* (subnet manager, application) must handle.
+    """MADs that reached a port whose *client* (subnet manager, application) must process them.
 
-    SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a of Mellanox
-    devices), and responses that clients send. ``batch`` holds them as they arrive (return path
-    filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end ports of these clients (a CA
-    port, or port 0 of a switch), ``sender`` the port they left.
+    These are SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a on
+    Mellanox devices), and responses that clients send. ``batch`` holds them as they arrive (return
+    path filled in), ``rows`` their rows in the batch that was sent, ``ports`` the end ports of
+    these clients (a CA port, or port 0 of a switch), and ``sender`` the egress port.
     """
 
     batch: MadBatch
@@ -61,9 +61,10 @@ class Delivery:
 @dataclass(frozen=True)
 class Notice:
     """A trap that a device wants to send: virtual time, end port of the device, trap number (IBA
-    13.4.8.2), detail.
+    13.4.8.2) and detail.
 
-    ``detail`` of traps 128 to 131: the portnum. ``data``: the 54 bytes of DataDetails, without the issuer's LID.
+    For traps 128 to 131, ``detail`` is the portnum. ``data`` holds the 54 bytes of DataDetails,
+    without the issuer's LID.
     """
 
     now_ps: int
@@ -74,17 +75,17 @@ class Notice:
 
 
 class AgentPlane:
-    """All agents of ``fabric``. They use its arrays directly, without a copy.
+    """All agents of ``fabric``. They work on its arrays directly, without a copy.
 
-    MADs without an answer (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key refused by
-    a switch or the target) are absent from the answers. :meth:`exchange` also
+    MADs without an answer are absent from the answers: no such path, link down, no route, unknown
+    MAD version, M_Key refused, P_Key refused by a switch or the target. :meth:`exchange` also
     returns MADs for clients; traps are collected for :meth:`take_notices`.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
-        """``count_mads``: MADs change the counters of the ports on their path.
-        ``additional_counters``: all devices have the 64-bit error counters after byte 72 of PortCountersExtended
-        (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: according to their generation
+        """``count_mads``: MADs change the port counters on their path. ``additional_counters``: all
+        devices have the 64-bit error counters after byte 72 of PortCountersExtended
+        (CapabilityMask2 bit 1) and QP1Dropped, or no device has them. None: as in their generation
         (:mod:`~softib.agents.layout`).
         """
         self.fabric = fabric
@@ -93,16 +94,16 @@ class AgentPlane:
         self.faults = LinkFaults(self)
         plant_at_start(self.faults)
         self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
-        """Called with each exchanged batch, its port and its answers."""
+        """Called with each batch, its port and its answers."""
         self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
         """Send ``batch`` from ``port`` (row of a CA port or of a switch's port 0) and return the
         answers.
 
-        Answers are in the order of their requests, addressed as they arrive at ``port``. Rows of
-        ``batch`` are processed in order and ``batch`` is not changed. Raises :class:`InputError` if ``port`` owns
-        no QP0.
+        Answers are in the order of their requests; their addresses are as they arrive at ``port``.
+        Rows of ``batch`` are processed in order, and ``batch`` is not changed. Raises
+        :class:`InputError` if ``port`` owns no QP0.
         """
         return self.exchange(batch, port, now_ps)[0]
 
@@ -149,24 +150,25 @@ class AgentPlane:
         return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
 
     def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
-        """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed by LID: its port
-        0) processes it, and overwrites it with its answer: for callers that carry MADs themselves, including links
-        and counters.
+        """Let the device process ``mad`` (uint8[256]), which enters through port ``ingress`` (for a
+        switch addressed by LID: its port 0), and overwrite ``mad`` with the answer. For callers
+        that carry MADs themselves, including links and counters.
 
         Returns the result: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or ``FOR_CLIENT``.
         """
         return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
     def _make_scratch(self, n: int) -> None:
-        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so those
+        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so their
         columns have no rows."""
         self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
         rows, client_rows, client_ports = np.zeros((3, n), np.int64)
         self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
-        """An event of the hardware, not of a MAD: the link at ``port`` fails, or trains again (both ends; a
-        disabled end stays disabled). Switches at its ends raise PortStateChange and trap
+        """Let the link at ``port`` fail, or train again, as an event of the hardware and not of a
+        MAD (both ends; a disabled end stays disabled). Switches at its ends raise PortStateChange
+        and trap
         128. More faults: :attr:`faults`.
         """
         if up:
@@ -175,10 +177,10 @@ class AgentPlane:
             self.faults.cut(port, now_ps)
 
     def advance(self, now_ps: int) -> int | None:
-        """Advance sampling (PortSamplesControl) to this time; returns the time at which the next call is due, None
-        = no need.
+        """Advance sampling (PortSamplesControl) to this time; return the time at which the next
+        call is due, None if no call is needed.
 
-        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after its moment.
+        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after the time that is due.
         """
         sample_until(self.tables, int(now_ps))
         return self.next_sample_ps()
@@ -192,14 +194,14 @@ class AgentPlane:
         return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
 
     def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
-        """An action of the host: ``node`` gets another NodeDescription; its end ports raise trap 144
-        (NodeDescription)."""
+        """Give ``node`` another NodeDescription, as an action of the host; its end ports raise trap
+        144 (NodeDescription)."""
         octets = text.encode() if isinstance(text, str) else text
         self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
         raise_change_traps(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
-        """An action of the host: IsSM of end port ``port`` changes, which raises trap 144 (CapabilityMask)."""
+        """Change IsSM of end port ``port``, as an action of the host; this raises trap 144 (CapabilityMask)."""
         info = self.fabric.port_info[port]
         before = int(PortInfo.cap_mask.get(info))
         after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
@@ -208,7 +210,7 @@ class AgentPlane:
             raise_local_change(self.tables, int(port), 0, int(now_ps))
 
     def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
-        """An action of the host: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
+        """Change the SystemImageGUID of ``node``, as an action of the host; its end ports raise trap 145."""
         self.fabric.sys_guid[node] = guid
         data = wire.TrapSysImageGuid.pack(sys_guid=guid)
         for end in self._end_ports_of(node):
@@ -229,10 +231,10 @@ class AgentPlane:
         return taken
 
     def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
-        """Return the trap MAD of ``notice`` to the port's master SM, and the port that sends it;
-        None if the port has no master SM. Pass it to :meth:`send`, which delivers it at the SM's
-        port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers and
-        repeats them."""
+        """Return the trap MAD of ``notice``, addressed to the port's master SM, and the port that
+        sends it; None if the port has no master SM. Pass it to :meth:`send`, which delivers it to
+        the SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers
+        and repeats traps."""
         info = self.fabric.port_info[notice.port]
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
         if not sm_lid or not lid:

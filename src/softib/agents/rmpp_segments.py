@@ -1,8 +1,8 @@
-"""The packets of an RMPP message after its first, counted at every port of its path (IBA 13.6, 16.1.3.5).
+"""Packets of an RMPP message after the first one, counted at every port of its path (IBA 13.6, 16.1.3.5).
 
-Between softib's programs a message travels in one piece, and the agents route and count its first
-packet. Its other segments take the same path; the acknowledgements of the receiver's driver follow the tables to
-the sender's LID.
+Between softib's programs, a message travels in one piece, and the agents route and count its first
+packet. Its other segments take the same path. The acknowledgements from the receiver's driver
+follow the tables to the sender's LID.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
 
 
 def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
-    """Return (segments, acknowledgements) of a message of ``octets``, including the head: the first
-    segment is acknowledged, then the last of each window, and the last."""
+    """Return (segments, acknowledgements) for a message of ``octets`` bytes, including the head.
+    The first segment is acknowledged, then the last of each window, and the last of all."""
     head = RMPP_END + class_header_of(mgmt_class)
     n = max(1, -(-(octets - head) // (MAD_SIZE - head)))
     return n, -(-n // WINDOW) + ((n - 1) % WINDOW != 0)
 
 
 def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
-    """Return rows of the ports through which a packet for ``lid`` leaves, from end port ``port``
-    on, by the current forwarding tables."""
+    """Return the rows of the egress ports of a packet for ``lid``, starting at end port ``port``,
+    by the current forwarding tables."""
     rows: list[int] = []
     at = port
     for _ in range(f.sizes.switches + 1):
@@ -57,8 +57,8 @@ def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
 
 class RmppSegments:
     """Counts messages between programs and managers of ``plane``. ``whole`` returns whether the
-    receiver of a response (uint8[256]) accepts whole RMPP messages, ``octets`` returns the length of
-    the message that a program sends now (0: no longer than a MAD)."""
+    receiver of a response (uint8[256]) accepts whole RMPP messages. ``octets`` returns the length
+    in bytes of the message that a program now sends (0: not longer than a MAD)."""
 
     def __init__(self, plane: AgentPlane):
         self.fabric, self.tables = plane.fabric, plane.tables
@@ -66,8 +66,9 @@ class RmppSegments:
         self.octets: Callable[[], int] = lambda: 0
 
     def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
-        """``mad``, the first packet of a message of ``octets`` (0: it is complete) on ``sl``, was carried from end
-        port ``port`` to end port ``to``."""
+        """Count the segments of a message that was carried from end port ``port`` to end port
+        ``to`` on ``sl``. ``mad`` is its first packet, and ``octets`` its length in bytes (0: the
+        packet is the whole message)."""
         if int(mad[CLASS_AT]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
             return
         response = bool(mad[METHOD_AT] & RESPONSE_BIT)

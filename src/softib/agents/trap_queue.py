@@ -9,19 +9,18 @@
 
 The rules, with their source:
 
-* A new trap has a new TransactionID, its repetitions have the same one (o13-5); its M_Key is 0
-  (o14-1).
-* A port sends no trap earlier than SubnetTimeOut, 4.096 µs x 2^n, after the previous one (o14-2,
-  PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps
-  per port and type (RVT_MAX_TRAP_LEN).
+* A new trap has a new TransactionID, and its repetitions have the same one (o13-5); its M_Key is 0 (o14-1).
+* A port sends no trap, new or repeated, earlier than SubnetTimeOut (4.096 µs x 2^n) after the
+  previous one (o14-2, PortInfo:SubnetTimeOut). Linux' driver hfi1 follows both rules, and keeps up
+  to 100 traps per port and type (RVT_MAX_TRAP_LEN).
 * The specification sets no limit to repetitions, and hfi1 has none. OpenSM (``osm_trap_rcv``)
   treats a trap received more than ten times as babbling, ignores it and marks the port unhealthy.
-  So a trap is sent ten times here, at intervals that double (SubnetTimeOut, twice, four times, … at
-  most 32 times it), and is then abandoned. Another manager than the one it was sent to (MasterSMLID
-  changed) gets it from the first copy on.
-* A trap of a port without a manager (MasterSMLID or LID 0) waits, without repetitions.
-* Notices of the same event that are waiting to be sent make one trap. After that was sent, a
-  repetition is new: it follows when the manager has repressed the first.
+  So softib sends a trap ten times, at intervals that double (1, 2, 4, … at most 32 times
+  SubnetTimeOut), and then abandons it. If MasterSMLID changes, the new manager gets it from the
+  first copy on.
+* A trap of a port without a manager (MasterSMLID or LID 0) waits, and is not repeated.
+* Waiting notices of the same event are merged into one trap. After that trap was sent, a new notice
+  of the event is a new trap, which follows when the manager has repressed the first.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PENDING", "MOST_SENDS", "TrapQueue"]
 
 MOST_SENDS = 10
-"""Copies of a trap: OpenSM treats the eleventh as babbling."""
+"""Copies of a trap that are sent: OpenSM treats the eleventh as babbling."""
 MOST_PENDING = 100
-"""Traps kept per port (hfi1: RVT_MAX_TRAP_LEN); beyond, the oldest is lost."""
+"""Traps kept per port (hfi1: RVT_MAX_TRAP_LEN); beyond this number, the oldest is lost."""
 LONGEST_BACKOFF = 5
-"""Intervals grow to 2^5 times SubnetTimeOut: ten copies span 159 of them, 171 s with OpenSM's
-SubnetTimeOut 18."""
+"""Intervals grow to 2^5 times SubnetTimeOut: ten copies take 159 times SubnetTimeOut, 171 s with
+OpenSM's value 18."""
 SHORTEST_PS = 100_000_000_000
-"""Least time between two traps of a port, independent of SubnetTimeOut (softib's choice: 0.1 s; a normal manager
-sets 18, 1.07 s)."""
+"""Minimum time between two traps of a port, whatever its SubnetTimeOut (softib's choice: 0.1 s; a
+normal manager sets 18, which is 1.07 s)."""
 HOMELESS_PS = 250_000_000_000
 """Interval of checks for a port without a manager."""
 UNIT_PS = 4_096_000
@@ -56,7 +55,7 @@ UNIT_PS = 4_096_000
 
 @dataclass
 class PendingTrap:
-    """An unrepressed trap. ``repeated``: the event recurred after it was sent."""
+    """An unrepressed trap. ``repeated``: the event occurred again after the trap was sent."""
 
     notice: Notice
     tid: int
@@ -73,22 +72,22 @@ class PendingTrap:
 
 @dataclass
 class PortTraps:
-    """The traps of one end port, oldest first; it may send again at ``free_ps``.
-    ``listed_ps``: its entry in the queue of ports (-1: it has none)."""
+    """The traps of one end port, oldest first; the next may be sent at ``free_ps``. ``listed_ps``
+    is its entry in the queue of ports (-1: no entry)."""
 
     pending: deque[PendingTrap] = field(default_factory=deque)
     free_ps: int = 0
     listed_ps: int = -1
 
     def next(self) -> PendingTrap:
-        """Return the trap that is due first; among those, the oldest."""
+        """Return the trap that is due first; of those due together, the oldest."""
         return min(self.pending, key=lambda p: p.due_ps)
 
 
 @dataclass
 class TrapCounts:
     """Counts over all ports since the start: MADs ``sent``, traps that a manager ``repressed``,
-    notices ``merged`` into a waiting one, traps ``given_up`` after ten copies."""
+    notices ``merged`` into a waiting trap, traps ``given_up`` after ten copies."""
 
     sent: int = 0
     repressed: int = 0
@@ -98,14 +97,14 @@ class TrapCounts:
 
 
 class TrapQueue:
-    """The traps of all devices of ``plane``. The caller passes the time (ps); the queue is passive
-    between calls."""
+    """The traps of all devices of ``plane``. The caller passes the time (ps); the queue does
+    nothing between calls."""
 
     def __init__(self, plane: AgentPlane):
         self.plane = plane
         self.counts = TrapCounts()
         self.raised: dict[int, int] = {}
-        """By trap number: notices that devices raised."""
+        """Number of notices that devices raised, by trap number."""
         self._ports: dict[int, PortTraps] = {}
         self._order: list[tuple[int, int]] = []
         self._tid = 0
@@ -120,7 +119,7 @@ class TrapQueue:
         return {"pending": self.pending, **asdict(self.counts)}
 
     def by_number(self) -> dict[str, int]:
-        """Return how often each trap was raised, as ``trap_128`` …, for JSON."""
+        """Return the number of times each trap was raised, as ``trap_128`` …, for JSON."""
         return {f"trap_{number}": n for number, n in sorted(self.raised.items())}
 
     def collect(self, now_ps: int) -> None:
@@ -157,7 +156,7 @@ class TrapQueue:
             heapq.heappush(self._order, (when, port))
 
     def _first(self) -> tuple[int, int] | None:
-        """Return the next (time, port), skipping entries that were replaced by an earlier one."""
+        """Return the next (time, port); skip entries that an earlier time replaced."""
         while self._order:
             when, port = self._order[0]
             at = self._ports.get(port)
@@ -167,13 +166,12 @@ class TrapQueue:
         return None
 
     def next_ps(self) -> int | None:
-        """Return when :meth:`take` has a MAD; None: none waits."""
+        """Return the time at which :meth:`take` has a MAD; None if no trap waits."""
         first = self._first()
         return None if first is None else first[0]
 
     def take(self, now_ps: int) -> tuple[MadBatch, int] | None:
-        """Return the next MAD to send now, and its port; it counts as sent. Return None if none is
-        due."""
+        """Return the MAD to send now, and its port; it counts as sent. Return None if none is due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
             trap = self._send(first[1], now_ps)
@@ -182,7 +180,7 @@ class TrapQueue:
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
-        """Return the next trap of ``port``; its next time is entered."""
+        """Return the next trap of ``port``, and set the time of its next copy."""
         at = self._ports[port]
         at.listed_ps = -1
         if self.plane.faults.is_dead(int(self.plane.fabric.port_node[port])):
@@ -203,8 +201,8 @@ class TrapQueue:
         return sent
 
     def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
-        """Return its MAD; None without a manager. An exception costs only this trap: it would be
-        raised every time."""
+        """Return the trap's MAD; None if the port has no manager. If this raises an exception, only
+        this trap is dropped: the exception would recur at every attempt."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:
@@ -215,7 +213,8 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """Return whether it is sent again: False, and it is abandoned, if ``manager`` (a LID) got it often enough."""
+        """Return whether the trap is sent again. False if ``manager`` (a LID) got it often enough;
+        the trap is then abandoned."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:
@@ -234,7 +233,8 @@ class TrapQueue:
         return max(SHORTEST_PS, UNIT_PS << timeout)
 
     def repressed(self, port: int, tid: int, now_ps: int) -> bool:
-        """A TrapRepress with ``tid`` reached end port ``port``, which ends that trap. False if it has no such trap."""
+        """End the trap with ``tid`` of end port ``port``, because a TrapRepress for it arrived.
+        Return False if there is no such trap."""
         at = self._ports.get(port)
         trap = None if at is None else next((p for p in at.pending if p.tid == tid), None)
         if at is None or trap is None:

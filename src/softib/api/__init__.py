@@ -1,2 +1,2 @@
-"""The public API of ``import softib``: one module per concept. Import the names from :mod:`softib`,
-not from here."""
+"""The public API of ``import softib``: one module per concept. Users import these names from
+:mod:`softib`, not from here."""

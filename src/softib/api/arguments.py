@@ -1,5 +1,5 @@
-"""Arguments and names of the public functions and classes: an argument of a wrong type, or an
-unknown attribute, raises a one-line error. Calls inside softib are not checked."""
+"""Arguments and names of public functions and classes: an argument of a wrong type, or an unknown
+attribute, raises a one-line error. Calls inside softib are not checked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Suggests:
 
 
 def totals(names: list[str]) -> str:
-    """Return ``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
+    """Return a text with counts: ``2 errors, 1 info`` for severities, ``2 cable-moved`` for kinds."""
     several = {"error": "errors", "warning": "warnings"}
     counts = [(n, names.count(n)) for n in dict.fromkeys(names)]
     return ", ".join(counted(count, n, several.get(n, n)) for n, count in counts)
@@ -44,7 +44,7 @@ def totals(names: list[str]) -> str:
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")
-"""Arguments that :func:`softib.load` checks itself, with advice for common mistakes."""
+"""Arguments that :func:`softib.load` checks itself, with advice on common mistakes."""
 
 
 def _texts(value: Any) -> bool:
@@ -73,8 +73,8 @@ KINDS: dict[str, tuple[str, Test]] = {
 
 @functools.cache
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` wrapped: it raises :class:`InputError` for an argument of a wrong type:
-    ``check: severity is text, not 5``."""
+    """Return ``function`` with type checks: it raises :class:`InputError` for an argument of a
+    wrong type, for example ``check: severity is text, not 5``."""
     signature = inspect.signature(function)
     kinds = {name: _kinds(p.annotation, function) for name, p in signature.parameters.items() if name not in SOURCES}
     called_as = function.__qualname__.removesuffix(".__init__").rpartition(".<locals>.")[2]
@@ -146,7 +146,7 @@ def _kinds(annotation: Any, function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _parts(annotation: str) -> list[str]:
-    """Return ``A | B[C | D]`` → ``A``, ``B[C | D]``."""
+    """Split ``A | B[C | D]`` into ``A`` and ``B[C | D]``."""
     parts, depth = [""], 0
     for letter in annotation:
         depth += (letter == "[") - (letter == "]")
@@ -159,7 +159,7 @@ def _parts(annotation: str) -> list[str]:
 
 @functools.cache
 def _classes() -> frozenset[str]:
-    """Return public classes; functions with a Fabric argument check it themselves."""
+    """Return the public classes; functions with a Fabric argument check it themselves."""
     import softib
 
     return frozenset(name for name in softib.__all__ if name[0].isupper()) - {"Fabric"}
@@ -170,7 +170,7 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` if both are given, or GUID files together with tables,
+    """Raise :class:`InputError` if both are given, or GUID files together with tables; raise
     ``UnknownName`` if the engine does not exist."""
     from softib.routing.engine import chain
 

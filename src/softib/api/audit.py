@@ -1,4 +1,4 @@
-"""Audit whether a fabric's tenants are isolated and its managers protected."""
+"""Audit whether a fabric's tenants are isolated and its managers are protected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AuditResult(Result):
     document = "audit"
 
     source: str
-    """Empty if only files were read."""
+    """Source of the audit; empty if only files were read."""
     ports: int
     """End ports that answered."""
     managers: list[str]
@@ -38,13 +38,13 @@ class AuditResult(Result):
     unjudged: list[str]
     """Unread data, one line each."""
     attempts: list[Attempt] = field(default_factory=list)
-    """With ``rehearse``: the attacks on the twin, in order."""
+    """With ``rehearse``: the attacks on the twin in the order in which they ran."""
 
 
 class Audit(Rows[Finding]):
-    """Findings of an audit, worst first. ``unjudged``: unread data, one line each; ``attempts``:
-    attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`; ``good``: no warning or
-    error, nothing unjudged, and no successful attack."""
+    """Findings of an audit, worst first. ``unjudged``: data that could not be read, one line each.
+    ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
+    no warning or error, nothing unjudged, and no successful attack."""
 
     row, by = Finding, "severity"
 
@@ -79,7 +79,7 @@ class Audit(Rows[Finding]):
         return self._with([f for f in self.rows if f.code in codes])
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib audit --json`` prints it."""
+        """Return the document of ``softib audit --json``."""
         r = self._result
         return replace(r, findings=list(self.rows)).to_json()
 
@@ -104,13 +104,13 @@ def audit(
     rehearse: bool = False,
     steps: Steps = unwatched,
 ) -> Audit:
-    """Audit ``source``, a running fabric or the subnet of ``umad:DEVICE``, using only Gets, and the
-    manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
+    """Audit ``source`` (a running fabric, or the subnet of ``umad:DEVICE``) using only Gets, and
+    the manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
 
-    Without ``mkey`` it sends requests like a host without the M_Key; with it like the manager, and
-    again without, to test the protection. ``managers``: a file of the PortGUIDs that may run a
-    subnet manager. ``rehearse``: start a twin of ``source``, a file or a running fabric, with these
-    files, attack it from one of its hosts, and audit the twin.
+    Without ``mkey``, requests are sent as from a host without the M_Key. With ``mkey``, they are
+    sent as from the manager, and again without the key to test the protection. ``managers``: a file
+    with the PortGUIDs that may run a subnet manager. ``rehearse``: start a twin of ``source`` (a
+    file or a running fabric) with these files, attack it from one of its hosts, and audit the twin.
 
     Raises :class:`InputError` if there is nothing to audit, :class:`PeerError` if there is no
     answer.
@@ -149,8 +149,7 @@ def audit(
 def _unlike_running(
     source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> list[str]:
-    """Return the defaults that the copy of a running fabric has, and in which the running manager
-    may differ."""
+    """Return the defaults of the copy of a running fabric that may differ from the running manager's settings."""
     from softib.monitor.opening import is_live
 
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]

@@ -1,4 +1,4 @@
-"""Cabling lists with the interpretation of their headings and rows."""
+"""Cabling lists, with the interpretation of their headings and rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CablingList:
         return self._read.problems
 
     def explain(self) -> str:
-        """Return its headings with their meaning, and the result of its rows."""
+        """Return its headings with their meaning, and the outcome of its rows."""
         return "\n".join(self._read.lines())
 
     def to_json(self) -> dict[str, Any]:
@@ -51,9 +51,10 @@ class CablingList:
         write_plan(self._read.plan, os.fspath(path))
 
     def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
-        """Match its devices to those of ``fabric`` by cables if their names differ. ``.lines()``
-        shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
-        :class:`InputError` if the cables imply no names, or several."""
+        """Match its devices to those of ``fabric`` by their cables, if their names differ.
+        ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
+        :class:`InputError` if the cables imply no names, or if several sets of names are
+        possible."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.match import propose_names
@@ -67,9 +68,9 @@ class CablingList:
 
 
 def cabling_list(path: str | os.PathLike[str]) -> CablingList:
-    """Read a cabling list. If its headings are not understood it has no cables, and
-    :meth:`CablingList.explain` says why. Raises :class:`UnreadableFile` if it is neither text nor a
-    workbook."""
+    """Read a cabling list. If its headings are not understood, it has no cables, and
+    :meth:`CablingList.explain` gives the reason. Raises :class:`UnreadableFile` if it is neither
+    text nor a workbook."""
     from softib.fabric.formats.cabling.explain import read_headings
 
     return CablingList(read_headings(os.fspath(path)))

@@ -50,8 +50,8 @@ class Fabric(Suggests):
         self._tables: dict[str, Table] = {}
 
     def __getitem__(self, name: str) -> Node | dict[str, Any]:
-        """``fabric["leaf-1"]``: the :class:`Node` of this name or GUID; ``fabric["leaf-1[3]"]``:
-        the row of that port.
+        """Return the :class:`Node` of this name or GUID (``fabric["leaf-1"]``), or the row of that
+        port (``fabric["leaf-1[3]"]``).
 
         Raises :class:`UnknownName` with similar names, :class:`InputError` for an ambiguous name.
         """
@@ -81,7 +81,7 @@ class Fabric(Suggests):
 
     @property
     def name(self) -> str:
-        """The fabric's name, or its source if it has none."""
+        """The fabric's name, or its source if it has no name."""
         return self._result.fabric.name or self.source
 
     @property
@@ -106,7 +106,7 @@ class Fabric(Suggests):
 
     @property
     def arrays(self) -> model.Fabric:
-        """A modifiable copy of its columns (:mod:`softib.fabric.columns`)."""
+        """A copy of its columns, which may be modified (:mod:`softib.fabric.columns`)."""
         return self._result.fabric.copy()
 
     @property
@@ -160,10 +160,10 @@ class Fabric(Suggests):
         return self.table("links")
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> tuple[str, ...]:
-        """Write it to ``path``; the format follows from the suffix, unless it is given
+        """Write it to ``path``. The format follows from the suffix, unless it is given
         (``ibnetdiscover``, ``ibsim``, ``topo`` …).
 
-        Returns notes on the changes needed for the format's readers, one line each. Raises
+        Returns notes on changes that the format's readers require, one line each. Raises
         :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` if the file cannot be
         written.
         """
@@ -182,15 +182,15 @@ class Fabric(Suggests):
         """Return a multigraph: nodes by name with ``type`` and ``guid``, one edge per cable with
         ``ports``, ``gbps``, ``length_m``.
 
-        Two devices of one name are distinguished by their GUID.
+        Two devices of the same name are distinguished by their GUID.
         """
         from softib.api.graph import multigraph
 
         return multigraph(self._result.fabric, library("networkx", "notebook"))
 
     def plot(self) -> Drawing:
-        """Draw its switches and cables as SVG with faults marked: a notebook shows it,
-        ``.save(path)`` writes it."""
+        """Draw its switches and cables as SVG, with faults marked; a notebook shows the drawing,
+        and ``.save(path)`` writes it."""
         from softib.analysis.pipeline import checked
         from softib.api.graph import drawing
 
@@ -236,11 +236,11 @@ def load(
     progress: Notice = silent,
 ) -> Fabric:
     """Read ``source``: a file of any known format (detected from the content), a fabric.yaml, the
-    name of a running fabric, or ``umad:DEVICE``, the subnet of that port (``umad:mlx5_0``;
-    ``umad:`` is the first active port), read only with Gets. ``ibnl`` are directories of IBNL
-    system descriptions for a ``.topo`` file; ``node_name_map`` is OpenSM's file of names.
-    ``notice`` is called with information for the user (default: a :class:`SoftibWarning`);
-    ``progress`` is called repeatedly with a line while a subnet is read: nodes and MADs. Raises
+    name of a running fabric, or ``umad:DEVICE`` for the subnet of that port (``umad:mlx5_0``;
+    ``umad:`` is the first active port), which is read only with Gets. ``ibnl`` are directories of
+    IBNL system descriptions for a ``.topo`` file; ``node_name_map`` is OpenSM's file of names.
+    ``notice`` is called with information for the user (default: a :class:`SoftibWarning`).
+    ``progress`` is called with a line (nodes and MADs) repeatedly while a subnet is read. Raises
     :class:`InputError` or a related error in one line: what is wrong, where, and what to do.
     """
     from softib.source import load as read
@@ -255,8 +255,8 @@ def load(
 
 
 def _path_of(source: Any) -> str:
-    """Return ``source`` as text. Raises :class:`InputError` if it is not a path, naming the
-    function to use."""
+    """Return ``source`` as text. Raises :class:`InputError` if it is not a path; the error names
+    the function to use."""
     if isinstance(source, str | os.PathLike):
         return os.fsdecode(source)
     kind = type(source).__name__
@@ -289,8 +289,9 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 
 
 def topologies() -> dict[str, Kind]:
-    """Return every kind of :func:`generate` by name: ``doc``, ``source``, and ``all_parameters``,
-    each with ``name``, ``form``, ``doc``, ``default`` and ``required``."""
+    """Return every kind for :func:`generate` by name, with ``doc``, ``source`` and
+    ``all_parameters``; each parameter has ``name``, ``form``, ``doc``, ``default`` and
+    ``required``."""
     from softib.fabric.topologies.registry import kinds
 
     return dict(kinds())
@@ -317,6 +318,5 @@ def as_fabric(source: Any) -> Fabric:
 
 
 def result_of(fabric: Fabric) -> ReadResult:
-    """Return the reader's result of ``fabric`` for the modules of this package, which must not
-    change it."""
+    """Return the reader's result for ``fabric``, for modules of this package; they must not change it."""
     return fabric._result

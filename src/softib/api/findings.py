@@ -20,8 +20,8 @@ __all__ = ["Findings", "checked_codes", "severity_named"]
 
 
 class Findings(Rows[Finding]):
-    """Findings of a check, worst first; empty if nothing was found. Each has ``code``,
-    ``severity``, ``where``, ``message``, ``evidence`` and ``advice``. Filters return new objects.
+    """Findings of a check, worst first; empty if there are none. Each has ``code``, ``severity``,
+    ``where``, ``message``, ``evidence`` and ``advice``. Filters return new objects.
     """
 
     row, by = Finding, "severity"
@@ -42,7 +42,7 @@ class Findings(Rows[Finding]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Skipped steps with reasons, and the number of hidden findings of a baseline."""
+        """Skipped steps with reasons, and the number of findings that a baseline hides."""
         return tuple(self._report.notes)
 
     def at_least(self, severity: str) -> Findings:
@@ -62,27 +62,27 @@ class Findings(Rows[Finding]):
         return self._with([f for f in self.rows if f.code not in codes])
 
     def new_since(self, baseline: str | os.PathLike[str]) -> Findings:
-        """Return findings that are not in the file ``baseline`` of :meth:`save_baseline`; a note
-        has the number of known and of resolved ones. Raises :class:`InputError` for a file that is not a
-        baseline."""
+        """Return the findings that are not in the file ``baseline`` of :meth:`save_baseline`; a
+        note states the number of known and of resolved findings. Raises :class:`InputError` for a
+        file that is not a baseline."""
         from softib.diags.baseline import new_findings, read_baseline
 
         path = os.fspath(baseline)
-        new, same, resolved = new_findings(self.rows, read_baseline(path))
-        note = f"{counted(same, 'known finding')} of {path} not shown"
-        note += f"; {resolved} of it {'is' if resolved == 1 else 'are'} resolved" if resolved else ""
+        new = new_findings(self.rows, read_baseline(path))
+        note = f"{counted(new.accepted, 'known finding')} of {path} not shown"
+        note += f"; {new.resolved} of it {'is' if new.resolved == 1 else 'are'} resolved" if new.resolved else ""
         report = replace(self._report, notes=[*self._report.notes, note])
-        return Findings(report, new)
+        return Findings(report, new.findings)
 
     def save_baseline(self, path: str | os.PathLike[str]) -> None:
-        """Write these as known, for :meth:`new_since`. Raises :class:`InputError` if the file
-        cannot be written."""
+        """Save these findings as known, for :meth:`new_since`. Raises :class:`InputError` if the
+        file cannot be written."""
         from softib.diags.baseline import write_baseline
 
         write_baseline(self.rows, os.fspath(path))
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib check --json`` prints it (docs/schemas/check.schema.json)."""
+        """Return the document of ``softib check --json`` (docs/schemas/check.schema.json)."""
         from softib.analysis.model import CheckResult
 
         return CheckResult.of(self._shown).to_json()
@@ -100,20 +100,20 @@ class Findings(Rows[Finding]):
         return to_sarif(self._shown)
 
     def to_junit(self) -> str:
-        """Return JUnit XML, for CI servers: a failed case for each warning and error."""
+        """Return JUnit XML, for CI servers: one failed case for each warning and error."""
         from softib.render.junit import to_junit
 
         return to_junit(self._shown)
 
     def print(self, every: bool = False) -> None:
-        """Print it like ``softib check``: many findings of one kind are shortened unless ``every``
-        is set."""
+        """Print the findings like ``softib check``: a large number of one kind is shortened unless
+        ``every`` is set."""
         from softib.render.terminal import console, print_check
 
         print_check(self._shown, console(), every)
 
     def plot(self) -> Drawing:
-        """Draw the fabric's switches and cables with these findings marked."""
+        """Draw the fabric's switches and cables, with these findings marked."""
         from softib.api.graph import drawing
 
         return drawing(self._shown)

@@ -44,7 +44,7 @@ def multigraph(fabric: Fabric, networkx: Any) -> Any:
 
 
 class Drawing:
-    """A drawing as SVG: a notebook shows it, ``str()`` gives its text, :meth:`save` writes it."""
+    """A drawing as SVG: a notebook shows it, ``str()`` returns its text, and :meth:`save` writes it."""
 
     def __init__(self, svg: str):
         self._svg = svg

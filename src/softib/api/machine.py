@@ -1,4 +1,4 @@
-"""Capabilities of this machine, and compiling kernels in advance."""
+"""Capabilities of this machine, and compilation of kernels in advance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from softib.api.running.serving import READY, READY_FD
 from softib.errors import PeerError
@@ -21,7 +21,7 @@ from softib.jit import ALWAYS_COMPILE
 if TYPE_CHECKING:
     from softib.live.launch.doctor import Check
 
-__all__ = ["compile_kernels", "doctor"]
+__all__ = ["CompiledKernels", "compile_kernels", "doctor"]
 
 TREE = """\
 name: compile-tree
@@ -48,21 +48,29 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running during
-the next command. Exit code 1 (findings in the ring) is expected."""
+"""Commands. The commands of a row run in order, and rows run in parallel; ``up`` keeps running
+during the next command. Exit code 1 (findings in the ring) is expected."""
 PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
-    """Check what this machine can run: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
-    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). It makes no changes
-    and does not need root."""
+    """Check what this machine can run. Each result has ``name``, ``state`` (``ok``; ``absent``: one
+    feature fewer; ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``).
+    It makes no changes and does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
 
 
-def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tuple[int, Path]:
+class CompiledKernels(NamedTuple):
+    """The compiled kernels of this machine."""
+
+    kernels: int
+    """Number of kernels in the folder."""
+    folder: Path
+
+
+def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> CompiledKernels:
     """Compile the kernels that every fabric needs, for this machine's processor type and these
     versions of Python, NumPy and Numba; return the number of kernels and their folder. A wheel cannot
     contain them, since machine code depends on the processor and pip runs nothing at installation. This
@@ -78,11 +86,11 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
         (folder / "ring.yaml").write_text(RING)
         _run(folder, progress)
     kept = list(cache_dir().glob("*")) if cache_dir().is_dir() else []
-    return sum(path.suffix in (".code", ".numba") for path in kept), cache_dir()
+    return CompiledKernels(sum(path.suffix in (".code", ".numba") for path in kept), cache_dir())
 
 
 def _remove_stale_folders() -> None:
-    """Remove folders of killed runs, whose process number in the name no longer exists."""
+    """Remove folders of killed runs: the process number in their name no longer exists."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
@@ -142,7 +150,7 @@ class _Job:
         os.close(write)
 
     def is_ready(self) -> bool:
-        """Return whether a fabric that the command runs is ready."""
+        """Return whether the fabric that the command runs is ready."""
         try:
             return READY in os.read(self._ready, 1 << 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""A device of a fabric: ``fabric["leaf-1"]``."""
+"""A device of a fabric, for example ``fabric["leaf-1"]``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Node", "item_of"]
 
 
 class Node(Suggests):
-    """A switch, adapter or router: the fields of its row in :attr:`Fabric.nodes` (``name``,
-    ``type``, ``guid``, ``firmware`` …) in ``row``, and its ports.
+    """A switch, adapter or router. ``row`` has the fields of its row in :attr:`Fabric.nodes`
+    (``name``, ``type``, ``guid``, ``firmware`` …); its ports can be indexed.
 
     >>> import softib
     >>> leaf = softib.generate("fat-tree", radix=4, levels=2)["leaf-1"]

@@ -1,4 +1,4 @@
-"""Check whether this host is fit for a job, in one second, for a scheduler's prolog."""
+"""Check within one second whether this host is fit for a job, for a scheduler's prolog."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from softib.result import Result, key
 __all__ = ["HealthEntity", "HealthEvent", "NodeCheck", "node_check"]
 
 FATAL = ("adapter-missing", "port-state", "unread")
-"""Checks whose failure means an unusable adapter."""
+"""Checks whose failure makes an adapter unusable."""
 AGENT = "softib-node-check"
 STATE = "softib_node_check"
 MOST_HOURS = 24 * 365.0
@@ -36,7 +36,7 @@ class HealthEntity(Result):
 
 @dataclass(frozen=True)
 class HealthEvent(Result):
-    """A health event with the fields of NVSentinel's (health_event.proto, JSON names)."""
+    """A health event with the fields of NVSentinel's (health_event.proto, under their JSON names)."""
 
     version: int
     agent: str
@@ -65,7 +65,7 @@ class NodeCheck(Suggests, Result):
     seconds: float
     """Seconds to read the host."""
     compared_hours: float | None
-    """Hours since the counters of the state file; null if there is none."""
+    """Hours since the counters in the state file were read; null without such a file."""
 
     @property
     def good(self) -> bool:
@@ -97,8 +97,8 @@ class NodeCheck(Suggests, Result):
         return [f"{self.host.name or 'host'}: {seen}: as expected"]
 
     def drain(self, node: str = "") -> None:
-        """Drain the node in Slurm (``node``: its NodeName; the host's short name). Raises
-        :class:`PeerError`."""
+        """Drain the node in Slurm; ``node`` is its NodeName (default: the host's short name).
+        Raises :class:`PeerError`."""
         from softib.live.node_actions.slurm import drain
 
         drain(node or self._node, self._reason)
@@ -132,10 +132,11 @@ def node_check(
     timeout: float = 1.0,
 ) -> NodeCheck:
     """Read the adapters of this host, or of the copy of its /sys in ``root``, and compare them with
-    the ``manifest`` (a YAML file; None: every InfiniBand port is ACTIVE, PCIe links run at the
-    cards' full rate, ports of one kind are equally fast). ``state``: a file that stores the
-    counters for the next check. ``timeout``: seconds after which an unread host counts as faulty.
-    Raises :class:`InputError` or a related error for unreadable or unwritable files.
+    the ``manifest`` (a YAML file). None checks that every InfiniBand port is ACTIVE, that PCIe
+    links run at the cards' full rate, and that ports of one kind are equally fast. ``state``: a
+    file that stores the counters for the next check. ``timeout``: a host that is not read after
+    this number of seconds counts as faulty. Raises :class:`InputError` or a related error for
+    unreadable or unwritable files.
     """
     from softib.host_facts.manifest import Manifest, read_manifest
 
@@ -151,7 +152,7 @@ def node_check(
 
 
 def _read(root: str | os.PathLike[str], timeout: float) -> HostFacts:
-    """Return the facts of the host; a hanging device becomes a fault."""
+    """Return the facts of the host; a device that hangs becomes a fault."""
     from softib.host_facts.sysfs import read_host
 
     name = platform.node() if os.fspath(root) == "/" else ""
@@ -174,7 +175,7 @@ def _read(root: str | os.PathLike[str], timeout: float) -> HostFacts:
 
 
 def _before(state: str | os.PathLike[str] | None) -> tuple[dict[str, Any], float | None]:
-    """Return (counters, hours since then) of the state file."""
+    """Return the counters in the state file, and the hours since they were read."""
     from softib.input_files import json_document
 
     if state is None or not os.path.exists(state):

@@ -33,8 +33,8 @@ Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:
-    """Return every routing engine: softib's by OpenSM's names, then those of installed packages; or
-    those in ``names``, a comma-separated list. Raises :class:`UnknownName`.
+    """Return every routing engine: softib's under OpenSM's names, then those of installed packages;
+    or only those in ``names``, a comma-separated list. Raises :class:`UnknownName`.
 
     >>> import softib
     >>> softib.engines("ftree,updn")
@@ -50,11 +50,11 @@ def bring_up(
     source: Source, *, engine: str | None = None, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
     """Bring up a powered-on copy of the fabric with the subnet manager, over MADs: LIDs, tables,
-    every port ACTIVE.
+    and every port ACTIVE.
 
     ``engine`` is an OpenSM name or a list of them (default ``ftree,updn,dfsssp,lash``);
-    ``guid_files`` are OpenSM's files by option (``{"root_guid_file": path}``). The result's
-    ``fabric`` has the values that the manager wrote, ``mads`` the number of MADs. Raises
+    ``guid_files`` are OpenSM's files by option (``{"root_guid_file": path}``). In the result,
+    ``fabric`` has the values that the manager wrote, and ``mads`` the number of MADs. Raises
     :class:`UnknownName` for an engine, :class:`LimitError` for more LIDs than InfiniBand has.
 
     >>> import softib
@@ -74,8 +74,8 @@ def bring_up(
 def route(
     source: Source, engine: str | None = None, *, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
-    """Return tables for the fabric and their proof: those of a running fabric, or new ones if
-    ``engine`` is given or there are none (see :func:`bring_up`)."""
+    """Return tables for the fabric and their proof. The tables are those of a running fabric; new
+    ones are computed if ``engine`` is given or if there are none (see :func:`bring_up`)."""
     from softib.analysis.routed import routed
 
     check_choice(engine, None, guid_files)
@@ -84,12 +84,13 @@ def route(
 
 
 def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
-    """Prove forwarding tables: whether every packet arrives, the number of links, and whether a
-    credit loop can form. ``lfts`` is a dump of tables (a path), or a user function from a
-    :class:`~softib.routing.graph.SwitchGraph` to ``uint8[switches, LIDs]`` (255 = no route), for
-    which the subnet manager brings up a copy of the fabric so that ports have LIDs. Without it, the
-    tables in the switches of a running fabric are proved. Raises :class:`InputError` for an invalid
-    dump or an array of another shape, :class:`PeerError` if no manager has written tables yet.
+    """Prove forwarding tables: whether every packet arrives, over how many links, and whether a
+    credit loop can form. ``lfts`` is a dump of tables (a path), or a function of yours from a
+    :class:`~softib.routing.graph.SwitchGraph` to ``uint8[switches, LIDs]`` (255 = no route). For a
+    function, the subnet manager brings up a copy of the fabric, so that ports have LIDs. Without
+    it, the tables in the switches of a running fabric are proved. Raises :class:`InputError` for an
+    invalid dump or an array of another shape, :class:`PeerError` if no manager has written tables
+    yet.
 
     >>> import numpy as np, softib
     >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
@@ -129,8 +130,8 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
         raise InputError(
             f"the function returned {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
         )
-    part, proof, balance = judge(up.fabric, up.graph, lft, "own", "computed by a function of the caller")
-    return _routing(replace(up, lft=lft, part=part, proof=proof, balance=balance, bring_up=None), fabric)
+    judged = judge(up.fabric, up.graph, lft, "own", "computed by a function of the caller")
+    return _routing(replace(up, lft=lft, bring_up=None, **judged._asdict()), fabric)
 
 
 def check(
@@ -149,10 +150,10 @@ def check(
     """Find faults of the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml),
     identities, speeds, addresses, counters, routing.
 
-    The checked routing is that of ``engine``, of the dump ``lfts``, of a running fabric, or of the
-    default engine. Findings below ``severity``, with a code in ``ignore``, or in the file
-    ``baseline`` (:meth:`Findings.save_baseline`) are omitted. ``jobs`` (:func:`jobs_on`): findings
-    name the jobs that cross the cable.
+    The routing that is checked is that of ``engine``, of the dump ``lfts``, of a running fabric, or
+    of the default engine. Findings are omitted if they are below ``severity``, have a code in
+    ``ignore``, or are in the file ``baseline`` (:meth:`Findings.save_baseline`). With ``jobs``
+    (:func:`jobs_on`), findings name the jobs that cross the cable.
 
     >>> import softib
     >>> softib.check(softib.generate("fat-tree", radix=4, levels=2)).good
@@ -189,9 +190,9 @@ def check(
 
 def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
     """Predict traffic on the fabric, routed by ``engine`` (default: as in :func:`route`): effective
-    bisection bandwidth, shifts, all-to-all, incast; and your ``traffic`` (as in :func:`report`):
-    :attr:`Prediction.traffic`. Raises :class:`InputError` with fewer than two hosts, and for
-    traffic that does not match them."""
+    bisection bandwidth, shifts, all-to-all, incast, and your own ``traffic`` (as in :func:`report`;
+    result in :attr:`Prediction.traffic`). Raises :class:`InputError` for fewer than two hosts, or
+    for traffic that does not match the hosts."""
     from softib.errors import InputError
 
     whole = report(source, engine=engine, seed=seed, traffic=traffic)
@@ -212,9 +213,10 @@ def report(
     seed: int = 0,
     steps: Steps = unwatched,
 ) -> Report:
-    """Run everything: bring-up, proof, checks, prediction, also of your ``traffic``: the path of a
-    traffic matrix, ``{(source, destination): bytes}``, ``{source: {destination: bytes}}``, rows of
-    these three, a DataFrame of pandas or polars, or a square array over all hosts."""
+    """Run everything: bring-up, proof, checks and prediction. ``traffic``, if given, is also
+    predicted: the path of a traffic matrix, ``{(source, destination): bytes}``, ``{source:
+    {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array
+    over all hosts."""
     from softib.analysis.pipeline import build
 
     path = None if lfts is None else os.fspath(lfts)
@@ -237,7 +239,7 @@ def report(
 
 
 def diff(before: Source, after: Source) -> Changes:
-    """Return the changes from one fabric to the other: nodes, cables, speeds, LIDs.
+    """Return the changes between two fabrics: nodes, cables, speeds, LIDs.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)

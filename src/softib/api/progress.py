@@ -1,4 +1,4 @@
-"""Progress of long operations: named steps, their durations, and kernels that are being compiled."""
+"""Progress of long operations: named steps, their durations, and the kernels that are being compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 __all__ = ["Notice", "Steps", "Timed", "on_compiling", "silent", "unwatched"]
 
 Steps: TypeAlias = Callable[[str], AbstractContextManager[None]]
-"""Called with the name of a step; the step is done inside the context manager that it returns."""
+"""Called with the name of a step; the step is running inside the context manager that it returns."""
 Notice: TypeAlias = Callable[[str], None]
 """Called with a line of information for the user."""
 
@@ -42,11 +42,10 @@ class Timed:
 
 
 def on_compiling(listener: Callable[[str, int, int], None]) -> None:
-    """Call ``listener`` for each unit of kernels that is compiled, with its name, how many are
-    done, and how many there are (-1 while another process compiles).
+    """Call ``listener`` for each unit of kernels that is compiled, with its name, the number of
+    units done, and the number of all units (-1 while another process compiles).
 
-    Kernels are compiled once a machine, which takes seconds (``softib compile`` does it
-    beforehand).
+    Kernels are compiled once per machine, which takes seconds (``softib compile`` does it in advance).
     """
     from softib.jit import on_compiling as listen
 

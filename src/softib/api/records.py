@@ -1,5 +1,4 @@
-"""Elements of results: findings, problems, changes, kinds of topology with their parameters, paths;
-and workloads."""
+"""Elements of results: findings, problems, changes, kinds of topology with their parameters, paths, and workloads."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ __all__ = ["Changes", "Prediction", "Report"]
 
 @dataclass(eq=False, repr=False)
 class Changes(Rows[Change], Result):
-    """Changes from one fabric to another; empty if there is no difference. Each has ``kind``,
-    ``where``, ``before``, ``after``."""
+    """Changes from one fabric to another; empty if they are equal. Each has ``kind``, ``where``,
+    ``before``, ``after``."""
 
     document = "diff"
     row, by = Change, "kind"
@@ -60,8 +60,7 @@ class Changes(Rows[Change], Result):
         return (*self.before.problems, *self.after.problems)
 
     def lines(self) -> list[str]:
-        """Return the lines of ``softib diff``: cables of a removed or added node are counted in its
-        line."""
+        """Return the lines of ``softib diff``; the cables of a removed or added node are counted in its line."""
         from softib.fabric.diff import lines_of
 
         return lines_of(self.rows)
@@ -92,8 +91,8 @@ class Prediction(Suggests):
     @property
     def traffic(self) -> dict[str, Any] | None:
         """The given traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
-        part, ``hosts_us`` if only the hosts' links limited it, their ratio ``relative``, and the
-        ``busiest`` links; None without traffic."""
+        part, ``hosts_us`` if only the hosts' links were the limit, the ratio ``relative`` of these
+        times, and the ``busiest`` links. None without traffic."""
         return None if self._report.traffic is None else self._report.traffic.to_json()
 
     def table(self) -> Table:
@@ -135,9 +134,9 @@ class Prediction(Suggests):
         )
 
     def plot(self, kind: str = "loads") -> Drawing:
-        """Plot ``loads``: utilisation of links between switches, busiest first, one line per
-        pattern (1 = full); ``links``: the load of each link of the busiest switches under
-        all-to-all traffic; ``map``: the same on the drawing of the fabric.
+        """Plot ``loads`` (utilisation of links between switches, busiest first, one line per
+        pattern, 1 = full), ``links`` (load of each link of the busiest switches under all-to-all
+        traffic), or ``map`` (the same on the drawing of the fabric).
 
         Raises :class:`UnknownName` for another kind.
         """
@@ -166,7 +165,7 @@ class Prediction(Suggests):
 
 
 class Report(Suggests):
-    """All results for one fabric: the output of ``softib report``, and its page."""
+    """All results for one fabric: the output of ``softib report`` and its page."""
 
     def __init__(self, parts: model.Report, fabric: Fabric):
         self._found, self.fabric = parts, fabric
@@ -184,7 +183,7 @@ class Report(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Steps that could not run, and why."""
+        """Steps that could not run, with the reason."""
         return tuple(self._found.notes)
 
     @property
@@ -198,7 +197,7 @@ class Report(Suggests):
         return dict(self._found.seconds)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib report --json`` prints it (docs/schemas/report.schema.json)."""
+        """Return the document of ``softib report --json`` (docs/schemas/report.schema.json)."""
         return self._found.to_json()
 
     def to_html(
@@ -211,9 +210,9 @@ class Report(Suggests):
         live: str = "",
     ) -> str:
         """Return the page, one self-contained file; with ``path``, also write it there. Raises
-        :class:`InputError`. ``live``: an address that replaces the drawing, for a page from a server. With
-        ``when`` the page states time, version and ``command``; without it, the page depends only on the
-        report.
+        :class:`InputError`. ``live``: an address that is shown instead of the drawing, for a page
+        from a server. With ``when``, the page states time, version and ``command``; without it, the
+        page depends only on the report.
         """
         from softib.render.html import to_html
         from softib.render.phrases import made

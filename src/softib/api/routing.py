@@ -50,7 +50,7 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """GUID files with which ftree fits a tree: ``reason``: why it does not fit without them,
+    """GUID files with which ftree fits a tree. ``reason``: why it does not fit without them;
     ``files``: paths by OpenSM's option."""
 
     reason: str
@@ -74,17 +74,17 @@ class Routing(Suggests):
 
     @property
     def good(self) -> bool:
-        """Every host has a LID, every pair of them arrives, and no credit loop can form."""
+        """Whether every host has a LID, packets of every pair arrive, and no credit loop can form."""
         return self._found.part.good
 
     @property
     def deadlock_free(self) -> bool:
-        """No credit loop can form (Dally and Seitz 1987)."""
+        """Whether no credit loop can form (Dally and Seitz 1987)."""
         return self._found.part.deadlock_free
 
     @property
     def credit_loop(self) -> tuple[str, ...]:
-        """The ports (``leaf-3[40]``) of a shortest credit loop, empty if there is none."""
+        """The ports (``leaf-3[40]``) of a shortest credit loop; empty if there is none."""
         return tuple(f"{name}[{port}]" for name, port, _vl in self._found.part.credit_loop or ())
 
     @property
@@ -94,13 +94,12 @@ class Routing(Suggests):
 
     @property
     def ports_without_lid(self) -> int:
-        """Cabled host ports without a LID, to which no packet can be sent; not counted in
-        ``unreachable``."""
+        """Cabled host ports without a LID, to which no packet can be sent; ``unreachable`` does not count them."""
         return self._found.part.ports_without_lid
 
     @property
     def hops(self) -> dict[int, int]:
-        """Pairs (host, address of another device) by the number of links after the first switch."""
+        """Number of pairs (host, address of another device) by the number of links after the first switch."""
         return dict(self._found.part.hops)
 
     @property
@@ -117,16 +116,15 @@ class Routing(Suggests):
 
     @property
     def mads(self) -> dict[str, Any]:
-        """Numbers of the subnet manager: MADs sent, writes, timeouts …; empty for
-        tables from elsewhere."""
+        """Numbers of the subnet manager: MADs sent, writes, timeouts …; empty for tables from another source."""
         up = self._found.bring_up
         return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
         """Return the path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL
-        and VLs, alternatives, and changes that would affect it. A port is ``leaf-3[40]``,
-        ``leaf-3:40`` or ``leaf-3/40``, or a LID (``"12"``) unless a node has that name; a host's
-        name alone means its first cabled port that is on the other's subnet. Raises
+        and VLs, alternatives, and the effects of changes on it. A port is ``leaf-3[40]``,
+        ``leaf-3:40`` or ``leaf-3/40``, or a LID (``"12"``) unless a node has that name. A host's
+        name alone means its first cabled port on the other end's subnet. Raises
         :class:`UnknownName`, and :class:`InputError` for an unknown LID.
 
         >>> import softib
@@ -177,8 +175,8 @@ class Routing(Suggests):
 
     def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
         """Write the GUID files with which ftree fits this fabric into ``folder``, for
-        ``guid_files`` of :func:`route`; None if it fits without, or no choice of roots makes it fit. Raises
-        :class:`InputError` if they cannot be written."""
+        ``guid_files`` of :func:`route`. Return None if it fits without them, or if no choice of
+        roots makes it fit. Raises :class:`InputError` if they cannot be written."""
         from softib.analysis.routing import with_names
         from softib.routing.engines.ftree import remedy
 
@@ -189,7 +187,7 @@ class Routing(Suggests):
         return Remedy(reason, write_guid_files(choice.options, os.fspath(folder)))
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""
+        """Return the document of ``softib route --json`` (docs/schemas/route.schema.json)."""
         from softib.analysis.model import Route
 
         return Route(self._found.part, self.problems).to_json()
@@ -201,7 +199,7 @@ class Routing(Suggests):
         print_route(self._found, console())
 
     def plot(self) -> Drawing:
-        """Plot pairs by the number of links of their paths, as bars."""
+        """Plot the number of pairs by the number of links of their paths, as bars."""
         from softib.api.graph import Drawing
         from softib.render.charts import hop_bars
         from softib.render.html import styled

@@ -1,4 +1,4 @@
-"""The software stacks of hosts: collected here, by ssh, or from files, and compared."""
+"""The software stacks of hosts (collected here, over ssh, or from files), and their comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_OCTETS, MOST_FILES = 256 << 20, 20_000
 """Limits of an archive, unpacked."""
 SSH_S = 20.0
 TOGETHER = 32
-"""Number of hosts queried at the same time."""
+"""Number of hosts that are queried at the same time."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Stack(Suggests, Result):
 
     @property
     def good(self) -> bool:
-        """Return whether every host was read, and none has a fault."""
+        """Return whether every host was read and no host has a fault."""
         return not self.faults and not self.unreached
 
     def lines(self) -> list[str]:
@@ -70,11 +70,12 @@ def stack(
     ssh: Sequence[str] = (),
     matrix: str | os.PathLike[str] | None = None,
 ) -> Stack:
-    """Compare the software stacks of hosts with each other, with their hardware and with the support matrix.
-    ``sources``: folders with a host's files or archives of the collector; ``ssh``: hosts to collect from; neither:
-    this host. ``matrix``: a TOML file of rows that replace or extend softib's.
+    """Compare the software stacks of hosts with each other, with their hardware, and with the
+    support matrix. ``sources``: folders with a host's files, or archives of the collector. ``ssh``:
+    hosts to collect from. Without both: this host. ``matrix``: a TOML file of rows that replace or
+    extend softib's.
 
-    Raises :class:`InputError` for files that cannot be read. A host that does not answer is in ``unreached``.
+    Raises :class:`InputError` for files that cannot be read. A host that does not answer is listed in ``unreached``.
     """
     from softib.host_facts.stack_checks import stack_faults
     from softib.host_facts.support_matrix import read_matrix
@@ -102,7 +103,7 @@ def stack(
 
 
 def _with_distinct_names(hosts: list[HostStack]) -> list[HostStack]:
-    """Return the hosts; those of the same name get their source in it."""
+    """Return the hosts; if several have the same name, their names include the source."""
     times = Counter(h.host for h in hosts)
     return [h if times[h.host] == 1 else replace(h, host=f"{h.host} ({shown(h.source)})") for h in hosts]
 
@@ -121,7 +122,7 @@ def _from_file(source: str) -> HostStack:
 
 
 def _collected(host: str) -> HostStack | str:
-    """Return the facts of a host (empty: this one), or why there are none."""
+    """Return the facts of a host (empty: this one), or the reason why there are none."""
     from softib.live.acceptance.launchers import SSH
 
     command = ["sh", "-s"] if not host else [*SSH, "--", host, "sh", "-s"]

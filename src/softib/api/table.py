@@ -27,7 +27,7 @@ R = TypeVar("R", bound=Result)
 SHOWN = 10
 """Number of rows in the representation of a table."""
 WIDEST, LINE = 32, 120
-"""Maximum characters of a cell, and of a line, in it."""
+"""Maximum number of characters in a printed cell, and in a line."""
 WIDEST_ERROR = 300
 
 
@@ -70,12 +70,12 @@ class Table:
         return self.height, self.width
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of column ``name``, as numbers and text of Python. Raises
+        """Return the values of column ``name`` as Python numbers and text. Raises
         :class:`UnknownName`."""
         return _plain(self._values(name))
 
     def rows(self, *, named: bool = False) -> list[Any]:
-        """Return a tuple a row, or with ``named`` a dict."""
+        """Return one tuple per row, or with ``named`` one dict per row."""
         return list(self.iter_rows(named=named))
 
     def iter_rows(self, *, named: bool = False) -> Iterator[Any]:
@@ -106,7 +106,7 @@ class Table:
         return frame
 
     def _at(self, rows: Any) -> Table:
-        """Return the rows of these numbers."""
+        """Return the rows with these numbers."""
         chosen = lambda values: [values[k] for k in rows] if isinstance(values, list) else values[rows]
         return Table({name: chosen(values) for name, values in self._columns.items()})
 
@@ -116,8 +116,8 @@ class Table:
         return self._columns[name]
 
     def __getitem__(self, key: Any) -> Any:
-        """``table["gbps"]``: polars' Series of a column, or NumPy's array of it without polars. A
-        slice gives rows; any other key is polars' own."""
+        """``table["gbps"]`` is a column: polars' Series, or NumPy's array without polars. A slice
+        returns rows; any other key is passed to polars."""
         if isinstance(key, str):
             import numpy as np
 
@@ -134,7 +134,7 @@ class Table:
         return self.height
 
     def __iter__(self) -> Iterator[Any]:
-        """Columns, as polars' DataFrame gives them; rows are :meth:`iter_rows`."""
+        """Iterate over columns, as polars' DataFrame does; use :meth:`iter_rows` for rows."""
         return (self[name] for name in self._columns)
 
     def __contains__(self, name: object) -> bool:
@@ -170,7 +170,7 @@ class Table:
         return "\n".join((f"<Table: {counted(self.height, 'row')} × {self.width} columns>", *self._lines()))
 
     def _lines(self) -> list[str]:
-        """Return the head and first rows, with the columns that fit into a line."""
+        """Return the heading and the first rows, with the columns that fit into a line."""
         names = self.columns
         cells = [names, *([_cell(v) for v in row] for row in self.head(SHOWN).iter_rows())]
         right = [all(isinstance(v, int | float) for v in _plain(self._columns[n][:SHOWN])) for n in names]
@@ -197,12 +197,12 @@ checked_methods(Table)
 
 
 class Rows(Suggests, Sequence[R], Generic[R]):
-    """Base of results that are a list of others, such as findings; a slice is of the same class."""
+    """Base class of results that are lists, such as findings; a slice has the same class."""
 
     row: ClassVar[type[Result]]
-    """Class of its elements, whose fields are the columns of its table."""
+    """Class of the elements, whose fields are the columns of the table."""
     by: ClassVar[str]
-    """Field whose values its representation counts."""
+    """Field whose values are counted in ``repr``."""
     rows: list[R]
 
     @overload
@@ -219,11 +219,11 @@ class Rows(Suggests, Sequence[R], Generic[R]):
         return iter(self.rows)
 
     def _with(self, rows: list[R]) -> Self:
-        """Return the same of other rows."""
+        """Return an object of the same class with other rows."""
         return replace(self, rows=rows)  # type: ignore[type-var]
 
     def table(self) -> Table:
-        """Return a row each, a column a field."""
+        """Return a table with one row per element and one column per field."""
         return Table(columns(self.rows, self.row))
 
     def __repr__(self) -> str:
@@ -246,9 +246,9 @@ def library(name: str, extra: str) -> Any:
 
 
 def _of_frames(method: Any) -> Any:
-    """Return a method of polars that takes tables for its frames (``join``, ``vstack``,
-    ``equals``). Its errors are :class:`InputError`, also those of a ``group_by`` that comes up when
-    it is used."""
+    """Return a method of polars that takes tables as frames (``join``, ``vstack``, ``equals``). Its
+    errors become :class:`InputError`, also those that ``group_by`` raises only when its result is
+    used."""
     frame = lambda value: value.to_polars() if isinstance(value, Table) else value
 
     @functools.wraps(method)
@@ -271,7 +271,7 @@ def _as_input_error(method: str) -> Iterator[None]:
 
 
 class _Groups:
-    """The result of ``group_by``; as in polars, columns are looked up when it is used."""
+    """The result of ``group_by``; as in polars, columns are looked up when the result is used."""
 
     def __init__(self, groups: Any):
         self._groups = groups
@@ -289,12 +289,12 @@ class _Groups:
 
 
 def _plain(values: Any) -> list[Any]:
-    """Return values as numbers and text of Python."""
+    """Return values as Python numbers and text."""
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _cell(value: Any) -> str:
-    """Return a value as text, of at most :data:`WIDEST` characters."""
+    """Return a value as text of at most :data:`WIDEST` characters."""
     if value is None or value != value:  # NaN: not known
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -302,8 +302,7 @@ def _cell(value: Any) -> str:
 
 
 def _native(values: Any) -> Any:
-    """Return a copy of ``values``, arrays in the byte order of this machine: wire images are
-    big-endian or strided."""
+    """Return a copy of ``values`` with arrays in this machine's byte order: wire images are big-endian or strided."""
     import numpy as np
 
     if isinstance(values, np.ndarray):
@@ -312,7 +311,7 @@ def _native(values: Any) -> Any:
 
 
 def _series(polars: Any, name: str, values: Any) -> Any:
-    """Return lists as text, None for unknown values."""
+    """Return lists as text, and None for unknown values."""
     import numpy as np
 
     if isinstance(values, np.ndarray):

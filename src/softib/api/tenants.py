@@ -1,4 +1,4 @@
-"""Partitions as a service: opens the service of one subnet."""
+"""Partitions as a service: opens the service for one subnet."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["TenantOptions", "serve_tenants"]
 
 SWITCH_S = 0.001
-"""A thread that computes, as a search of the subnet does, holds the interpreter no longer than this
-while requests wait: each passes through five threads."""
+"""Longest time that a computing thread (for example a search of the subnet) holds the interpreter
+while requests wait: each request passes through five threads."""
 ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 
@@ -38,14 +38,14 @@ class TenantOptions:
     folder: str | os.PathLike[str]
     """The directory of the database, created if missing."""
     partitions: str | os.PathLike[str] | None = None
-    """The partitions.conf of another manager than softib's in a running fabric."""
+    """The partitions.conf of a manager other than softib's in a running fabric."""
     reload: str | None = None
-    """The command that makes that manager read it again."""
+    """The command that makes that manager read the file again."""
     certificate: str | os.PathLike[str] | None = None
-    """PEM of the certificate and its key for TLS; beyond loopback one is generated if none is
-    given."""
+    """PEM file with the certificate and key for TLS. If none is given, one is generated for
+    addresses other than loopback."""
     client_ca: str | os.PathLike[str] | None = None
-    """PEM of the CA whose client certificates name accounts."""
+    """PEM file of the CA whose client certificates identify accounts."""
 
 
 def serve_tenants(
@@ -62,11 +62,11 @@ def serve_tenants(
     notice: Notice = warn,
 ) -> None:
     """Serve the running fabric ``source``, or the subnet of ``umad:DEVICE``, like :func:`serve`,
-    and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
+    and let clients change its partitions under ``/ufmRest`` and ``/tenants/v1``.
 
-    At the first start an account ``admin`` is created; its password is in ``admin-password`` below
-    the folder of ``tenants``. Raises :class:`InputError` if nothing can be programmed, or another
-    process serves the same folder, subnet or manager's file.
+    At the first start an account ``admin`` is created; its password is in the file
+    ``admin-password`` in the folder of ``tenants``. Raises :class:`InputError` if nothing can be
+    programmed, or if another process serves the same folder, subnet or manager's file.
     """
     from softib.web.access import is_loopback
     from softib.web.server import DEFAULT_PORT
@@ -91,7 +91,7 @@ def serve_tenants(
 
 
 def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStack) -> TenantService:
-    """Return the service; ``held`` closes it, and then its locks of the subnet and of the manager's file."""
+    """Return the service; ``held`` closes it, and then releases its locks on the subnet and on the manager's file."""
     from softib.monitor.opening import is_live, open_source
     from softib.tenants.accounts import Account
     from softib.tenants.exclusive import lock, lock_subnet

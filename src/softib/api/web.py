@@ -39,17 +39,17 @@ def serve(
     steps: Steps = unwatched,
 ) -> None:
     """Serve ``source`` to browsers and REST clients until Ctrl-C: a running fabric or
-    ``umad:DEVICE``, whose counters are read by MADs every ``every`` seconds, or a file or
+    ``umad:DEVICE``, whose counters are read with MADs every ``every`` seconds; or a file or
     :class:`Fabric`, which is read once.
 
-    ``port``: default 8470, 0 a free one. On loopback all users of this machine have access unless a
-    ``token`` is given; on another ``host`` a token is needed and is generated if none is given.
-    ``jobs``: a file for :func:`jobs_on`, read again when it changes. ``history``: a
-    directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus
-    server, for the time before its start. ``ready`` is called with the address to open, ``steps``
-    wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or a related
-    error if the source, the jobs or the history cannot be read, the extra ``serve`` is not
-    installed, or the address is in use; :class:`PeerError` if there is no answer.
+    ``port``: default 8470; 0 selects a free port. On loopback, all users of this machine have
+    access unless a ``token`` is given. On any other ``host`` a token is required, and is generated
+    if none is given. ``jobs``: a file for :func:`jobs_on`, which is read again when it changes.
+    ``history``: a directory of ``softib exporter --history``, or ``http://HOST:9090`` of a
+    Prometheus server, for the time before the start. ``ready`` is called with the address to open;
+    ``steps`` wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or
+    a related error if the source, the jobs or the history cannot be read, if the extra ``serve`` is
+    not installed, or if the address is in use; :class:`PeerError` if there is no answer.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
@@ -86,8 +86,7 @@ def prepared(
 
 
 def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
-    """Return the pages of the laboratories, one at a time: a check takes seconds of processor
-    time."""
+    """Return the pages of the laboratories. They are made one at a time: a check takes seconds of processor time."""
     import threading
 
     lock = threading.Lock()
@@ -102,13 +101,13 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 
 
 REPORT_S = 60.0
-"""A report younger than this is reused: it takes seconds, for large fabrics a minute."""
+"""A report younger than this is reused, because making one takes seconds (for large fabrics a minute)."""
 MAP = "/?bare"
 """Return the page with only the map."""
 
 
 def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
-    """Return the page of ``softib report``, with the map of the server as its drawing; created on
+    """Return the page of ``softib report`` with the server's map as its drawing; it is created on
     request, one at a time."""
     import threading
     import time
@@ -174,7 +173,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
 
 
 def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
-    """Return counters, modules and cables as a file states them."""
+    """Return counters, modules and cables as recorded in a file."""
 
     def stated(result: ReadResult) -> PortsSeen:
         from softib.monitor.files import snapshot_of
@@ -187,8 +186,8 @@ def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
-    """Return paths by the fabric's tables; without tables the default engine computes them at the
-    first query."""
+    """Return paths in the fabric's tables; if there are none, the default engine computes tables at
+    the first query."""
     import threading
 
     from softib.api.operations import route
@@ -208,7 +207,7 @@ Sl = Callable[[int, int], tuple[int, str]]
 
 
 def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callable[[Any, str, str], dict[str, object]]:
-    """Return why a path is as it is, by tables that were read."""
+    """Return the explanation of a path, from tables that were read."""
 
     def explained(fabric: Any, a: str, b: str) -> dict[str, object]:
         from softib.analysis.path_explanation import ends_of, explain
@@ -227,8 +226,7 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """Return the data of a running fabric's subnet administration; a umad device is not
-    queried."""
+    """Return data from a running fabric's subnet administration; a umad device is not queried."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError
@@ -247,8 +245,7 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """Return a reading of a source that does not change; a check brings it up, so each gets a
-    copy."""
+    """Return a reading of a source that does not change. Each caller gets a copy, because a check brings it up."""
     from dataclasses import replace
 
     return replace(result, fabric=result.fabric.copy())

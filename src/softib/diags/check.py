@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.diags.cables.counters import error_counters, stated_bit_errors
 from softib.diags.cables.links import inactive_links, slow_links
@@ -61,7 +61,7 @@ from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rule
 from softib.diags.hardening import options as _hardening  # noqa: F401  isort: skip
 from softib.diags.managers import manager_health as _manager_health  # noqa: F401  isort: skip
 
-__all__ = ["CHECKS", "CODES", "check", "check_structure", "finding_codes"]
+__all__ = ["CHECKS", "CODES", "CheckedStructure", "check", "check_structure", "finding_codes"]
 
 UNREADABLE_RECORDS = code(
     "unreadable-records",
@@ -199,12 +199,19 @@ def check(
     return one_each(findings, compared)
 
 
-def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
-    """Return :func:`check`, and the structure that was recognised."""
+class CheckedStructure(NamedTuple):
+    """The findings of a fabric, and the structure that was recognised."""
+
+    findings: list[Finding]
+    structure: Structure
+
+
+def check_structure(fabric: Fabric, **options: Any) -> CheckedStructure:
+    """Return the findings of :func:`check`, and the structure."""
     from softib.diags.structure.recognise import recognise
 
     structure = options.pop("structure", None) or recognise(fabric)
-    return check(fabric, structure=structure, **options), structure
+    return CheckedStructure(check(fabric, structure=structure, **options), structure)
 
 
 def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **options: Any) -> Context:

@@ -21,6 +21,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
+from softib.natural_order import natural_key
 
 __all__ = [
     "MIN_HOSTS",
@@ -98,7 +99,8 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 class FabricView:
     """Read-only columns of a fabric for the checks. ``records`` overrides the source's list of
-    recorded data."""
+    recorded data. Cables, and the ends of each, are in the order of :attr:`port_place`, so that findings do not
+    depend on the order of the file."""
 
     def __init__(self, fabric: Fabric, records: frozenset[str] | None = None):
         self.fabric = fabric
@@ -112,8 +114,28 @@ class FabricView:
         self.is_host = fabric.is_host
         ends = fabric.cable_port
         self.cable = np.flatnonzero((ends >= 0).all(axis=1)) if len(ends) else np.zeros(0, np.int64)
-        self.port_a, self.port_b = ends[self.cable, 0], ends[self.cable, 1]
+        place = self.port_place[ends[self.cable]] if len(ends) else np.zeros((0, 2), np.int64)
+        self.cable = self.cable[np.argsort(place.min(axis=1), kind="stable")]
+        turned = (self.port_place[ends[self.cable, 0]] > self.port_place[ends[self.cable, 1]]).astype(np.int64)
+        self.port_a, self.port_b = ends[self.cable, turned], ends[self.cable, 1 - turned]
         self.node_a, self.node_b = fabric.port_node[self.port_a], fabric.port_node[self.port_b]
+
+    @cached_property
+    def node_place(self) -> np.ndarray:
+        """int64[nodes]: the place of each node in the order of findings: switches first, then by name in natural
+        order, then by GUID."""
+        place = np.empty(len(self.names), np.int64)
+        guid, is_switch = self.fabric.node_guid.tolist(), self.is_switch.tolist()
+        order = sorted(
+            range(len(self.names)), key=lambda n: (not is_switch[n], natural_key(self.names[n]), self.names[n], guid[n])
+        )
+        place[order] = np.arange(len(order))
+        return place
+
+    @cached_property
+    def port_place(self) -> np.ndarray:
+        """int64[ports]: the place of each port in the order of findings: by node, then by number."""
+        return self.node_place[self.fabric.port_node] * 256 + self.fabric.port_num
 
     # -- people's words --
 

@@ -1,7 +1,6 @@
 """Build a :class:`Fabric` from blocks of nodes and links, given as columns.
 
-Generators add thousands of nodes with one call; readers collect records first and add them in one
-call too::
+Generators add thousands of nodes with one call. Readers collect their records first, then add them in one call too::
 
     b = FabricBuilder("pod")
     leaf = b.nodes(4, NodeType.SWITCH, 36, desc=[f"leaf-{i}" for i in range(4)], speed="EDR")
@@ -44,7 +43,7 @@ class NodeColumns(TypedDict, total=False):
     desc: Sequence[str] | None
     """NodeDescriptions."""
     node_guid: Any
-    """0 in a column of GUIDs, vendors or devices means that the source does not state it;
+    """In a column of GUIDs, vendors or devices, 0 means that the source does not state the value;
     :mod:`softib.fabric.identity` fills it in."""
     sys_guid: Any
     vendor_id: Any
@@ -88,7 +87,7 @@ class LinkColumns(TypedDict, total=False):
     medium: Any
     ber: Any
     listed: Any
-    """Number of ends that list the cable."""
+    """Number of ends whose records list the cable."""
 
 
 LINK_DEFAULTS: dict[str, Any] = {
@@ -123,9 +122,9 @@ class FabricBuilder:
     ) -> np.ndarray:
         """Add ``count`` nodes and return their indices (int32[count]).
 
-        Missing GUIDs are generated, unique and deterministic; a missing part number becomes a part
-        of the nodes' speed. Raises :class:`TopologyError` if a node has more ports than a switch
-        can have.
+        Missing GUIDs are generated (unique and deterministic). A missing part number becomes a part
+        that fits the nodes' speed. Raises :class:`TopologyError` if a node has more ports than a
+        switch can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
@@ -229,8 +228,8 @@ class FabricBuilder:
 def _table_lengths(
     node: dict[str, np.ndarray], port_node: np.ndarray, portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return entries of each port's P_Key table, and of its GUID table (none on a switch's external
-    port)."""
+    """Return the number of entries in each port's P_Key table and in its GUID table (0 on a
+    switch's external port)."""
     on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
     external = on_switch & (portnum > 0)
     stated, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
@@ -267,13 +266,13 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
 
 
 def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
-    """Return nodes that are aggregation nodes."""
+    """Return the nodes that are aggregation nodes."""
     return np.flatnonzero(is_aggregation_node(desc) & ~is_sw)
 
 
 def _aggregation_nodes(f: Fabric) -> None:
-    """Write the rows of the aggregation nodes and the number of trees that each holds, taken from
-    the switch that it is cabled to."""
+    """Write the rows of the aggregation nodes. The number of trees that each node holds is that of
+    the switch it is cabled to."""
     f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
     f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)
     has_port = f.node_nports[f.sharp_node] > 0

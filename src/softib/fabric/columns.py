@@ -22,8 +22,8 @@ bytes, sampling and other PerfMgt settings 219, congestion control 636, modules 
 KiB a switch for adaptive routing; 368 KiB an aggregation node. Their pages are zero and cost no
 memory until they are written (counters by VL, SL or lane, a congestion manager's settings).
 
-``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). QPs of such a node are
-numbered from 1; ``sharp_qp`` holds, for the QP of each tree edge, the LID of the other end
+``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). The QPs of an aggregation
+node are numbered from 1. ``sharp_qp`` holds the peer's LID for the QP of each tree edge
 (:mod:`softib.fabric.sharp_trees` follows them).
 """
 
@@ -41,7 +41,7 @@ from softib.iba.vendor.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
 from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS
 
 CCT_ENTRIES = 128
-"""Entries of a CA port's congestion control table: two blocks of 64, as many as OpenSM can fill."""
+"""Entries of a CA port's congestion control table: two blocks of 64, the most that OpenSM can fill."""
 
 
 NO_TEMPERATURE = -32768

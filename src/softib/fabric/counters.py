@@ -1,7 +1,8 @@
 """Dtypes of the counter columns of a fabric (:mod:`softib.fabric.columns`), named as in PerfMgt.
 
-Each is a column with one row a port. Every port has :data:`COUNTERS` (176 bytes); pages of the
-others exist once something was counted (:data:`softib.fabric.columns.LAZY_COLUMNS`).
+Each is a column with one row per port. Every port has :data:`COUNTERS` (176 bytes). The memory of
+the other columns is allocated when something is first counted
+(:data:`softib.fabric.columns.LAZY_COLUMNS`).
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ CAST_PACKETS = (
     "port_multicast_rcv_pkts",
 )
 COUNTER_NAMES = (*LINK_ERRORS, "qp1_dropped", "vl15_dropped", *DATA, "port_xmit_wait", *CAST_PACKETS)
-"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-byte words, wait in ticks, the rest in
-events."""
+"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data is in 4-byte words, wait in ticks; the rest count events."""
 
 COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
 

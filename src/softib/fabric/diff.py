@@ -1,11 +1,11 @@
 """Changes between two fabrics.
 
 Nodes are matched first (:mod:`softib.fabric.same_nodes`). Then these are compared: descriptions,
-types and port counts of nodes; cables, as pairs of ports; speed and width of cables in both
-fabrics; LIDs of ports in both, if both sources record LIDs.
+types and port counts of nodes; cables, as pairs of ports; speed and width of cables that both
+fabrics have; LIDs of ports, if both sources record LIDs.
 
-A cable is *moved* if one end stayed in its port and the other did not. A cable that moved at both
-ends counts as one removed and one added.
+A cable is *moved* if one end stayed in its port and the other did not. A cable whose two ends both
+moved counts as one removed and one added.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class Change(Result):
 
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:
-    """Return the changes from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of
-    ``b``)."""
+    """Return the changes from ``a`` to ``b``, ordered by kind, then by row of ``a`` (additions: by row of ``b``)."""
     to_b = matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
     return sorted(changes, key=lambda c: KINDS.index(c.kind))
@@ -131,7 +130,7 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _cause_of_guid(a: Fabric, b: Fabric, node: int, other: int) -> str:
-    """Return why the same node has another GUID."""
+    """Return why a node has a different GUID in the other fabric."""
     guid = b.node_guid[other]
     twins_now, twins_before = _others_with(b, guid, other), _others_with(a, a.node_guid[node], node)
     elsewhere = np.flatnonzero(a.node_guid == guid)
@@ -174,8 +173,8 @@ def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarray, moved_b: np.ndarray) -> Change:
-    """Return the change for a cable of ``a`` that is not in ``b``: *moved* if one of its ports now
-    holds a cable that no other change claims."""
+    """Return the change for a cable of ``a`` that is absent from ``b``. It is *moved* if one of its
+    ports now holds a cable that no other change claims."""
     ends = _ends(a, cable)
     was = " - ".join(ends)
     for p in a.cable_port[cable].tolist():

@@ -15,9 +15,9 @@ __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids
 
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
-    unicast, aligned to their LMC and no one else's on their subnet (if several ports have one LID,
-    only the first counts)."""
+    """Return ``(ports, valid)``. ``ports`` are the rows of all end ports. ``valid`` (bool[ports])
+    marks ports whose LIDs are unicast, aligned to their LMC and unique on their subnet (if several
+    ports have one LID, only the first is valid)."""
     ports = fabric.end_ports()
     good = may_stand(fabric.lid[ports], fabric.lmc[ports])
     if not good.all():
@@ -36,7 +36,7 @@ def common_lmc(fabric: Fabric) -> int:
 def unmanaged_ends(fabric: Fabric) -> np.ndarray:
     """Return which end ports are on switches that the manager did not program although it
     programmed others (bool[ports]). Such a switch has LinearFDBTop 0 and no link beyond INIT: the
-    manager's port had no path to it. The LIDs of such ports are stale.
+    manager's port had no path to it. The LIDs of these ports are stale.
     """
     f = fabric
     bare = SwitchInfo.linear_fdb_top.get(f.switch_info) == 0
@@ -66,8 +66,8 @@ def end_ports(fabric: Fabric) -> np.ndarray:
 
 
 def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Return data rate of the links of ``ports`` (default: all) in Gb/s from active speed and width
-    (float64; 0 = no link)."""
+    """Return the data rate in Gb/s of the links of ``ports`` (default: all), from active speed and
+    width (float64; 0 = no link)."""
     from softib.fabric.power_up import active_speed_codes
     from softib.iba.rates import LANES_BY_BIT, data_gbps
     from softib.iba.smp import PortInfo

@@ -1,7 +1,7 @@
 """Default identity of a node whose source does not state it.
 
 No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs may reject them
-(rdma-core's tests do). An ibsim netlist has none of the three. The defaults are:
+(rdma-core's tests do). An ibsim netlist states none of the three. The defaults are:
 
 =================  ==============================================================================================
 NodeGUID           generated, different from every GUID in the source (:func:`generated_guids`)
@@ -13,7 +13,7 @@ DeviceID           Mellanox: the part of the node's fastest known speed, Connect
 Revision           0, which real parts read
 =================  ==============================================================================================
 
-``Fabric.node_stated`` records which of them the source states; checks must not rely on the others.
+``Fabric.node_stated`` records which fields the source states; checks must not rely on the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Stated(IntFlag):
     VENDOR = 4
     DEVICE = 8
     LINKED_PORTS_ALONE = 16
-    """Not how many ports it has."""
+    """The source states only the ports that have a link, not how many ports the node has."""
 
 
 def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
@@ -60,8 +60,8 @@ def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
 
 def complete(node: dict[str, np.ndarray]) -> np.ndarray:
     """Replace each 0 in ``node`` with its default (columns of :meth:`FabricBuilder.nodes`, changed
-    in place). Returns :class:`Stated` by node (uint8). For a node with ``device_id`` below 0 softib
-    chooses a part of its generation, which counts as stated.
+    in place). Returns :class:`Stated` by node (uint8). For a node with ``device_id`` below 0,
+    softib chooses a part of the node's generation, which counts as stated.
     """
     count = len(node["node_type"])
     guid, sys_guid = node["node_guid"].astype(np.uint64), node["sys_guid"].astype(np.uint64)

@@ -44,13 +44,14 @@ class Source:
 
     ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``,
     ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are also listed),
-    ``counters``, ``temperatures``, ``fec``, ``firmware``, ``ber`` (the file states bit error ratios
-    of cables; never for a running fabric, where they show in counters). ``Fabric.node_stated``
-    holds the recorded identity fields of each node. ``system_links`` is the number of links
-    between systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool
-    that wrote the source. ``sms`` are the subnet managers that the source lists: dicts with
-    ``node``, ``portnum``, ``priority``, ``state``. ``down_cables`` are the cables of a running
-    fabric without a working link, which are not in its copy: int64[n, 2] rows of their ports.
+    ``counters``, ``temperatures``, ``fec``, ``firmware`` and ``ber`` (the file states bit error
+    ratios of cables; never for a running fabric, whose counters show them). ``Fabric.node_stated``
+    holds the recorded identity fields of each node. ``system_links`` is the number of links between
+    systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool that
+    wrote the source. ``sms`` are the subnet managers that the source lists: dicts with ``node``,
+    ``portnum``, ``priority``, ``state``. ``down_cables`` are the cables of a running fabric that
+    have no working link, as int64[n, 2] rows of their ports. The fabric's copy does not contain
+    them.
     """
 
     format: str = "generated"
@@ -66,8 +67,8 @@ class Source:
 class Fabric:
     """An InfiniBand fabric as arrays. Every column of ``COLUMNS`` is an attribute of the same name.
 
-    ``port_label`` and ``node_system`` hold texts of files in addition to the wire fields: the
-    label printed on a switch port (``1/1/1``), and the system (chassis) a node belongs to.
+    ``port_label`` and ``node_system`` hold texts from files in addition to the wire fields: the
+    label printed on a switch port (``1/1/1``), and the system (chassis) to which a node belongs.
     """
 
     node_type: np.ndarray
@@ -203,7 +204,11 @@ class Fabric:
     def node_names(self) -> list[str]:
         """Return :meth:`node_name` of every node."""
         raw = self.node_desc.view(f"S{self.node_desc.shape[1]}").ravel().tolist()
-        names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
+        together = b"\n".join(raw).decode("utf-8", "replace")
+        if together.count("\n") == len(raw) - 1 and together.replace("\n", "").isprintable():  # nearly always
+            names = together.split("\n")
+        else:
+            names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
         return [name or f"{guid:#018x}" for name, guid in zip(names, self.node_guid.tolist(), strict=True)]
 
     def port_name(self, port: int) -> str:

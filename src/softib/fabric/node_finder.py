@@ -1,15 +1,15 @@
 """Find the node or port with a given name; used for fabric files, faults, managers and programs.
 The first match counts: the whole description; its first word, the name of a host or switch; the
 GUID (hexadecimal, with or without 0x, or as ibnetdiscover writes it: ``H-…``, ``S-…``); a
-description truncated by a client to 31 bytes. No other prefix counts: a misspelt ``leaf-1`` must
-not match ``leaf-10``.
+description truncated by a client to 31 bytes. No other prefix matches: a misspelt ``leaf-1`` must
+not select ``leaf-10``.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from softib.plural import counted
 __all__ = [
     "STATES",
     "NodeFinder",
+    "PortPlace",
     "default_port",
     "device_name",
     "distinct_names",
@@ -40,7 +41,7 @@ STATES = ("not active", "discovering", "standby", "master")
 
 def state_of(sm: dict[str, Any]) -> str:
     """Return the state of a listed manager as text, from a number or a tool's output
-    (``SMINFO_MASTER``); "unknown" for others."""
+    (``SMINFO_MASTER``); "unknown" for other input."""
     state = sm.get("state")
     if isinstance(state, int):
         return STATES[state] if 0 <= state < len(STATES) else "unknown"
@@ -48,8 +49,8 @@ def state_of(sm: dict[str, Any]) -> str:
 
 
 def master_of(fabric: Fabric) -> int | None:
-    """Return the row of the node with the source's only master; None if it lists none, several, or
-    one at an unknown node."""
+    """Return the row of the only master's node. None if the source lists no master, several, or one
+    at an unknown node."""
     nodes = {sm.get("node") for sm in fabric.source.sms if state_of(sm) == "master"}
     node = nodes.pop() if len(nodes) == 1 else None
     return node if isinstance(node, int) and 0 <= node < fabric.sizes.nodes else None
@@ -59,8 +60,8 @@ _SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
 
 
 def distinct_names(f: Fabric) -> list[str]:
-    """Return the name of each node, followed by the GUID if another node's name is equal or differs
-    only in case or separators."""
+    """Return the name of each node. The GUID follows if another name is equal or differs only in
+    case or separators."""
     names = f.node_names()
     alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
     times = Counter(alike)
@@ -95,9 +96,10 @@ def host_of(fabric: Fabric, node: int) -> list[int]:
 
 
 def default_port(fabric: Fabric) -> int:
-    """Return the row of the default port: the first cabled port of a host on the subnet with most
-    of them. If no host has a cable: port 0 of the first cabled switch on the largest subnet, otherwise
-    the first cabled port, otherwise the first adapter or node. Raises :class:`InputError` for a fabric without nodes.
+    """Return the row of the default port: the first cabled host port on the subnet with the most
+    hosts. If no host has a cable, return port 0 of the first cabled switch on the largest subnet,
+    otherwise the first cabled port, otherwise the first adapter or node. Raises :class:`InputError`
+    for a fabric without nodes.
     """
     if not fabric.sizes.nodes:
         raise InputError("the fabric has no node on which a program or subnet manager could run")
@@ -113,8 +115,8 @@ def default_port(fabric: Fabric) -> int:
 
 
 def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
-    """Return the row of the port of ``node`` with a QP0: port 0 of a switch, ``portnum`` of a CA
-    (None: its first cabled one).
+    """Return the row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a
+    CA (None: its first cabled port).
 
     Raises :class:`InputError` if the node or port does not exist.
     """
@@ -137,15 +139,23 @@ def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
 GUID = re.compile(r"(?:[HSR]-|0x)?([0-9a-f]{1,16})", re.IGNORECASE)
 _PORT = re.compile(r"(.+?)(?:\[(\d{1,3})\]|[:/](\d{1,3}))", re.ASCII | re.DOTALL)
 CUT = 31
-"""Bytes of a name in ibsim's protocol (``struct sim_client_info``, less the end)."""
+"""Bytes of a name in ibsim's protocol (``struct sim_client_info``), without the terminating zero."""
 SHOWN = 3
 
 
-def split_port(place: str) -> tuple[str, int] | None:
+class PortPlace(NamedTuple):
+    """A port as people write it."""
+
+    node: str
+    """Name of the node."""
+    portnum: int
+
+
+def split_port(place: str) -> PortPlace | None:
     """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None
     if ``place`` has no port."""
     hit = _PORT.fullmatch(place.strip())
-    return None if hit is None else (hit[1], int(hit[2] or hit[3]))
+    return None if hit is None else PortPlace(hit[1], int(hit[2] or hit[3]))
 
 
 class NodeFinder:
@@ -204,7 +214,7 @@ class NodeFinder:
         return rows[0]
 
     def adapter(self, name: str) -> int:
-        """Like :meth:`node`, but a host's name means its first adapter."""
+        """Like :meth:`node`, but the name of a host returns its first adapter."""
         rows = self.rows(name)
         if len(rows) > 1 and not set(rows) <= set(host_of(self.fabric, rows[0])):
             raise self._ambiguous(name, rows)
@@ -217,9 +227,9 @@ class NodeFinder:
         return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
 
     def port(self, place: str) -> int:
-        """Return the port row of ``place``: empty (the default host), a PortGUID, a name or NodeGUID,
-        or either with a port (:func:`split_port`). Raises the errors of :meth:`adapter`, and :class:`InputError` if
-        the port does not exist."""
+        """Return the port row for ``place``. It is empty (the default host), a PortGUID, a name or
+        NodeGUID, or a name or NodeGUID with a port (:func:`split_port`). Raises the errors of
+        :meth:`adapter`, and :class:`InputError` if the port does not exist."""
         if not place:
             return default_port(self.fabric)
         if (port := self._port_guid(place)) is not None:
@@ -265,7 +275,7 @@ class NodeFinder:
 
 
 def port_named(fabric: Fabric, node: str | None) -> int:
-    """Return the port row of the node called ``node``, or of the default host for None. Raises the
+    """Return the port row of the node called ``node``; None means the default host. Raises the
     errors of :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))
 

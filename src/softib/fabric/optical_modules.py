@@ -3,8 +3,8 @@ little light.
 
 A receiver limited by thermal noise has a bit error probability of erfc(Q / sqrt 2) / 2, and Q is
 proportional to the received optical power (Agrawal, Fiber-Optic Communication Systems, 4.5 and
-4.6). The low alarm of received power is taken as the sensitivity: at this power the link has the
-bit error ratio that its code is specified for.
+4.6). The low alarm of received power is taken as the sensitivity: the power at which the link has
+the bit error ratio that its code is specified for.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ TX_DBM_ALARM, RX_DBM_ALARM = (-7.0, 5.0), (-8.0, 5.0)
 """Low and high alarms as stated by short-reach modules; 3.3 V plus or minus 10 % is from SFF-8636.
 """
 NRZ_LIMIT, PAM4_LIMIT = 1e-12, 2.4e-4
-"""Bit error ratio at the sensitivity: IBA volume 2 for links without FEC; IEEE 802.3 before
-RS(544,514)."""
+"""Bit error ratio at the sensitivity: from IBA volume 2 for links without FEC, from IEEE 802.3
+before RS(544,514) for others."""
 
 
 def microwatts(power_dbm: float) -> float:

@@ -1,7 +1,7 @@
-"""Plug and unplug cables in a fabric at rest: all arrays with cable data are changed together. A
-port's link data (PortInfo's active speed and width, NeighborMTU, states) follows from the
+"""Plug and unplug cables in a fabric at rest: all arrays with cable data are changed together. Link
+data of a port (PortInfo's active speed and width, NeighborMTU, states) follows from the
 capabilities of both ends, exactly as in :mod:`softib.fabric.builder`. Rows of cables are added and
-deleted, so this does not work on a running fabric (arrays in a shared mapping).
+deleted, so this does not work on a running fabric, whose arrays are in a shared mapping.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def set_active(fabric: Fabric, ports: Any, codes: Any, lanes: Any) -> None:
 
 
 def train(fabric: Fabric, ports: Any) -> None:
-    """Set ``ports`` to the result of link training: the best that both ends support, or no link
-    without a peer. States change only for ports that gained or lost their link: to Init (Active if the
-    source records states) or Down.
+    """Set ``ports`` to the result of link training: the best rate that both ends support, or no
+    link if there is no peer. The state of a port changes only if it gained or lost its link: to
+    Init (Active if the source records states) or to Down.
     """
     rows = np.atleast_1d(np.asarray(ports, np.int64))
     up = fabric.port_peer[rows] >= 0
@@ -115,7 +115,7 @@ def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
 
 
 def unplug(fabric: Fabric, cable: int) -> None:
-    """Unplug both ends of ``cable``; its row stays until :func:`delete_cables` (or a new plug)."""
+    """Unplug both ends of ``cable``; its row stays until :func:`delete_cables` or the next plug."""
     ends = [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
     fabric.port_cable[ends], fabric.port_peer[ends] = -1, -1
     train(fabric, ends)

@@ -1,9 +1,9 @@
 """Power-cycle a fabric or one switch: hardware properties stay, everything that MADs write gets its
 power-up value.
 
-IBA 14.2.5 gives the power-up values ("initialization" of each component); where it leaves them to
-the vendor, they come from :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. Active
-width and speed of cables and the names of devices stay: a manager sets neither.
+IBA 14.2.5 gives the power-up values ("initialization" of each component). Values that it leaves to
+the vendor come from :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. Active width
+and speed of cables and the names of devices stay: a manager sets neither.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ __all__ = ["POWER_UP_SL2VL", "forget", "power_on", "set_data_vls"]
 
 
 FEWEST_ENTRIES = 8
-"""Entries of each arbitration table, regardless of the VLs: the value that NVIDIA's ports report.
+"""Minimum number of entries of each arbitration table, whatever the number of VLs: the value that
+NVIDIA's ports report.
 """
 
 
 def set_data_vls(fabric: Fabric, count: int) -> None:
-    """Give every port with VLs ``count`` data VLs, in place, before a manager configures the
-    fabric. A port's VL arbitration tables have at least one entry per VL (IBA 7.6.9). Port 0 keeps its
-    VLs, since it has no queues. Raises :class:`InputError` if VLCap has no code for ``count``.
+    """Give every port that has VLs ``count`` data VLs, in place, before a manager configures the
+    fabric. A port's VL arbitration tables have at least one entry per VL (IBA 7.6.9). Port 0 keeps
+    its VLs, since it has no queues. Raises :class:`InputError` if VLCap has no code for ``count``.
     """
     code = CODE_OF_DATA_VLS.get(count)
     if code is None:
@@ -46,15 +47,15 @@ def set_data_vls(fabric: Fabric, count: int) -> None:
 
 
 POWER_UP_SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
-"""SL n on VL n mod 8: every SL has a VL that exists on the port."""
+"""SL n maps to VL n mod 8: every SL maps to a VL that the port has."""
 LIFE_TIME = 16
 
 
 def power_on(f: Fabric, keep_lids: bool = False) -> None:
     """Reset all configuration written by MADs to its power-up value; cabled ports train to INIT
-    (IBA 7.2.7). LIDs are 0, there are no routes, only the default partition, and ports with a complete
-    cable are LinkUp/Init. With ``keep_lids``, ports keep valid and unique LIDs and LMCs, as after a
-    restart of the subnet manager; the next manager respects them (IBA 14.4.3).
+    (IBA 7.2.7). LIDs are 0, there are no routes, only the default partition, and ports with a
+    complete cable are LinkUp/Init. With ``keep_lids``, ports keep valid and unique LIDs and LMCs,
+    as after a restart of the subnet manager. The next manager respects these LIDs (IBA 14.4.3).
     """
     everywhere = np.arange(f.sizes.ports)
     ports, valid = valid_lids(f)
@@ -67,10 +68,13 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
     _switches(f, np.arange(f.sizes.switches))
     trained = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes)[f.switch_node] > 0
     SwitchInfo.port_state_change.set(f.switch_info, trained)
-    f.lft[...], f.mft[...], f.pkeys[...], f.guids[...] = 255, 0, 0, 0
+    if f.lft.size and f.lft.min() < 255:
+        f.lft[...] = 255
+    f.pkeys[...], f.guids[...] = 0, 0
     _default_entries(f, everywhere)
     f.sl2vl[...] = POWER_UP_SL2VL
     for column in (
+        f.mft,
         f.op_code,
         f.sample_control,
         f.sample_ps,
@@ -100,8 +104,8 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
 
 
 def forget(f: Fabric, node: int) -> None:
-    """Turn off switch ``node``: configuration and counters get their power-up values, its links go
-    down. Raises :class:`InputError` if the node is not a switch.
+    """Turn off switch ``node``: configuration and counters get their power-up values, and its links
+    go down. Raises :class:`InputError` if the node is not a switch.
     """
     switch = int(f.switch_of_node[node])
     if switch < 0:
@@ -132,16 +136,15 @@ def forget(f: Fabric, node: int) -> None:
 
 
 def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
-    """Return the rows of the aggregation nodes in the switch of ports ``rows``: they lose power
-    with it."""
+    """Return the rows of the aggregation nodes in the switch of ports ``rows``; they lose power with the switch."""
     peers = f.port_peer[rows]
     sharp = f.sharp_of_node[f.port_node[peers[peers >= 0]]]
     return sharp[sharp >= 0]
 
 
 def _port_info(f: Fabric, rows: np.ndarray) -> None:
-    """Reset PortInfo of ``rows`` except the states; NeighborMTU and other link-dependent fields
-    only if there is a link."""
+    """Reset PortInfo of ``rows`` except the states. NeighborMTU and other link-dependent fields are
+    set only if there is a link."""
     P, info, up = PortInfo, f.port_info[rows], f.linked[rows]
     port0 = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0)
     external = f.is_switch[f.port_node[rows]] & ~port0
@@ -176,7 +179,7 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
     P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(info))
     f.port_mlnx_speed[rows, 1] = f.port_mlnx_speed[rows, 0]
     P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING))
-    # NeighborMTU is the largest MTU that the port may send; above the minimum only with a link.
+    # NeighborMTU is the largest MTU that the port may send; it is above the minimum only with a link.
     P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(info)), 1))
     vls = P.vl_cap.get(info)  # a base port 0 has none: an unmanaged switch reports VLCap 0
     P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls))

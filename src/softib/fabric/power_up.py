@@ -1,5 +1,5 @@
-"""PortInfo and SwitchInfo right after power-up, before a subnet manager sets them. Capabilities are
-those of current adapters and switches; each value names its source.
+"""PortInfo and SwitchInfo right after power-up, before a subnet manager sets them. The capabilities
+are those of current adapters and switches. Each value names its source.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def port_info_image(
     """Return PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at
     power-up.
 
-    ``supported`` and ``active`` are speed codes, ``lanes`` counts; 0 active means no link.
+    ``supported`` and ``active`` are speed codes, ``lanes`` are counts; an ``active`` of 0 means no link.
     """
     info = PortInfo.zeros(f.sizes.ports)
     on_switch = f.is_switch[f.port_node]
@@ -201,7 +201,7 @@ def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
     and fill PortInfoExtended of all their ports from their speeds.
 
     Every mode that a generation allows is supported and enabled; RS-FEC is active on PAM4 links
-    (HDR and faster), none on slower ones. XDR has no field in the attribute.
+    (HDR and faster), none on slower ones. The attribute has no field for XDR.
     """
     info, image = fabric.port_info, PortInfoExtended.zeros(fabric.sizes.ports)
     on_switch = fabric.is_switch[fabric.port_node]

@@ -1,12 +1,12 @@
 """Match the nodes of two fabrics.
 
 Two nodes are the same if their NodeGUIDs are equal, otherwise if their descriptions are; the GUID
-or description must be unique on both sides. A replaced switch is thus one device with a new GUID,
-and two designs, or a plan and the built fabric, match by name. If GUID and description lead to
-different nodes, the cables decide: adapters exchanged between two hosts change the GUIDs of hosts
-that keep names and cables; exchanged names change neither GUIDs nor cables. A renamed node without
-a real GUID on one side (generated GUIDs are only numbers) is matched by its cables: most of them
-lead from the same ports to the same ports of matching nodes.
+or description must be unique on both sides. So a replaced switch is one device with a new GUID, and
+two designs, or a plan and the built fabric, match by name. If the GUID and the description lead to
+different nodes, the cables decide. Adapters exchanged between two hosts change the GUIDs, while the
+hosts keep their names and cables; exchanged names change neither GUIDs nor cables. A renamed node
+that has only a generated GUID on one side is matched by its cables: most of them lead from the same
+ports to the same ports of matching nodes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["matched_nodes", "named_alike", "plain_name", "port_guids", "ports_in
 
 
 def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
-    """Return the same node of ``b`` for each node of ``a``, including renamed nodes (int32[nodes];
-    -1 = removed)."""
+    """Return the matching node of ``b`` for each node of ``a``, including renamed nodes
+    (int32[nodes]; -1 = removed)."""
     to_b = _decided_by_cables(a, b, named_alike(a, b))
     return _by_place(a, b, to_b) if (to_b < 0).any() and a.sizes.cables and b.sizes.cables else to_b
 
 
 def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
     """Return the node of ``b`` with the same GUID or name for each node of ``a`` (int32[nodes]; -1
-    = none). Cables are not compared: two designs share many."""
+    = none). Cables are not compared: two designs have many in common."""
     by_name = _name_numbers(a, b)
-    # Name and generated GUID together: matches copies of one design even if names repeat.
+    # Name and generated GUID together match copies of one design even if names repeat.
     by_both = [
         (f.node_guid & np.uint64((1 << 40) - 1)) << np.uint64(24) | n for f, n in zip((a, b), by_name, strict=True)
     ]
@@ -48,15 +48,14 @@ def _name_numbers(a: Fabric, b: Fabric) -> list[np.ndarray]:
 
 
 def _filled(to_b: np.ndarray, match: np.ndarray, b: Fabric) -> np.ndarray:
-    """Return ``to_b`` with ``match`` where it has no node and the other node is free."""
+    """Return ``to_b``, completed from ``match`` where it has no node and the matched node is still free."""
     taken = np.zeros(b.sizes.nodes + 1, bool)
     taken[to_b[to_b >= 0]] = True
     return np.where((to_b < 0) & (match >= 0) & ~taken[match], match, to_b)
 
 
 def _decided_by_cables(a: Fabric, b: Fabric, by_guid: np.ndarray) -> np.ndarray:
-    """Match nodes by name where their GUID leads to another node, but most cables are those of the
-    name."""
+    """Match nodes by name if their GUID leads to another node but most cables agree with the name."""
     by_name = _match(*_name_numbers(a, b))
     conflict = (by_guid >= 0) & (by_name >= 0) & (by_guid != by_name)
     if not conflict.any():
@@ -69,8 +68,8 @@ def _decided_by_cables(a: Fabric, b: Fabric, by_guid: np.ndarray) -> np.ndarray:
 
 
 def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Add renamed nodes to ``to_b``, outwards from nodes that match. A renamed part without a
-    matching neighbour starts from equal generated GUIDs."""
+    """Add renamed nodes to ``to_b``, starting next to nodes that match. A part in which every node
+    was renamed starts from equal generated GUIDs."""
     nameless = (real_guids(a) == 0, real_guids(b) == 0)
     to_b = _outwards(a, b, to_b, nameless)
     left = [(to_b < 0) & nameless[0], nameless[1].copy()]
@@ -84,7 +83,7 @@ def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 
 def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Match nodes by their cables to matching nodes until there is no further match."""
+    """Match nodes by their cables to matching nodes, until no further node matches."""
     while True:
         free = np.ones(b.sizes.nodes, bool)
         free[to_b[to_b >= 0]] = False
@@ -118,20 +117,20 @@ def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 
 def plain_name(name: str) -> str:
-    """ibdm calls the chip of a one-chip system ``leaf-1/U1``; other sources say ``leaf-1``."""
+    """Return the name without ``/U1``: ibdm calls the chip of a one-chip system ``leaf-1/U1``,
+    other sources ``leaf-1``."""
     return name.strip().removesuffix("/U1")
 
 
 def real_guids(f: Fabric) -> np.ndarray:
-    """Return the NodeGUIDs, 0 for generated ones: those only number the nodes, so their equality
-    has no meaning."""
+    """Return the NodeGUIDs, with 0 for generated ones: those only number the nodes, so equal values mean nothing."""
     generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
     return np.where(generated, np.uint64(0), f.node_guid)
 
 
 def port_guids(f: Fabric) -> np.ndarray:
-    """Return GUIDs of the first linked ports of adapters, which iblinkinfo has instead of
-    NodeGUIDs; 0 for other nodes."""
+    """Return the GUID of the first linked port of each adapter, which iblinkinfo prints instead of
+    the NodeGUID; 0 for other nodes."""
     out = np.zeros(f.sizes.nodes, np.uint64)
     ports = np.flatnonzero((f.port_peer >= 0) & ~f.is_switch[f.port_node])[::-1]
     out[f.port_node[ports]] = f.port_guid[ports]

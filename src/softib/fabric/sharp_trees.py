@@ -1,5 +1,4 @@
-"""Aggregation trees from the tables of aggregation nodes: QPs are followed to the node at their
-other end."""
+"""Aggregation trees, read from the tables of aggregation nodes: each QP is followed to the node at its other end."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ ROOT, ABSENT = -1, -2
 
 @dataclass(frozen=True)
 class SharpTree:
-    """An aggregation tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or
-    ABSENT. ``osts``, ``buffers`` (bytes) and ``payload`` (bytes per operation): the smallest quota
-    of its nodes, 0 = none set."""
+    """An aggregation tree. ``parent`` int32[sharps]: row of each aggregation node's parent, or ROOT
+    or ABSENT. ``osts``, ``buffers`` (bytes) and ``payload`` (bytes per operation) are the smallest
+    quota of its nodes; 0 = not set."""
 
     tree: int
     parent: np.ndarray
@@ -32,7 +31,7 @@ class SharpTree:
 
 def inside_switches(fabric: Fabric) -> np.ndarray:
     """Return the ports of links between switches and their aggregation nodes (bool[ports]). These
-    links are inside the switch: no cable, and no rate limit."""
+    links are inside the switch: they have no cable and no rate limit."""
     inside = np.zeros(fabric.sizes.ports, bool)
     ports = fabric.node_base[fabric.sharp_node] + 1
     inside[ports] = True
@@ -42,8 +41,8 @@ def inside_switches(fabric: Fabric) -> np.ndarray:
 
 def sharp_trees(fabric: Fabric) -> list[SharpTree]:
     """Return the enabled trees, ascending. A parent counts if the child's QP is enabled and leads
-    to the LID of an aggregation node whose tree with that ID is enabled; a node whose QP leads nowhere
-    is a ROOT."""
+    to the LID of an aggregation node that has an enabled tree with the same ID. A node whose QP
+    leads nowhere is a ROOT."""
     f = fabric
     if not f.sharp_tree.any():
         return []

@@ -1,6 +1,6 @@
-"""The subnets of a fabric: parts joined by cables and switches. Adapters forward nothing, so a
-host may have a port on each of several, and each subnet has separate LIDs and a separate subnet
-manager (IBA 4.1.3)."""
+"""The subnets of a fabric: parts joined by cables and switches. Adapters forward nothing, so a host
+may have ports on several subnets. Each subnet has separate LIDs and a separate subnet manager (IBA
+4.1.3)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def subnet_of(fabric: Fabric) -> np.ndarray:
 
 
 def in_largest(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """Return those of ``ports`` that are on the subnet with most of them (the first, if several have as many)."""
+    """Return those of ``ports`` that are on the subnet with most of them (on a tie, the first such subnet)."""
     _, part, size = np.unique(subnet_of(fabric)[ports], return_inverse=True, return_counts=True)
     largest = size[part] == size.max(initial=0)
     return ports[largest & (part == part[np.argmax(largest)])] if len(ports) else ports
@@ -35,7 +35,7 @@ def in_largest(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 def master_port(fabric: Fabric, ends: np.ndarray) -> int:
     """Return the end port among ``ends`` of one subnet whose LID is the most common MasterSMLID; -1
-    if none has it."""
+    if no port has this LID."""
     masters = np.bincount(PortInfo.master_sm_lid.get(fabric.port_info[ends]), minlength=1)
     masters[0] = 0
     owner = ends[fabric.lid[ends] == int(masters.argmax())] if masters.any() else ends[:0]
@@ -44,8 +44,8 @@ def master_port(fabric: Fabric, ends: np.ndarray) -> int:
 
 def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
     """Return the end ports of each subnet programmed by a manager on it, the one with most hosts
-    first. A part that lost its cables to the manager is not a separate subnet: none of its ports has
-    the manager's LID."""
+    first. A part that lost its cables to the manager is not a separate subnet, because no port in
+    it has the manager's LID."""
     subnet, ends = subnet_of(fabric), fabric.end_ports()
     order = np.argsort(subnet[ends], kind="stable")
     _, first = np.unique(subnet[ends][order], return_index=True)
@@ -54,8 +54,9 @@ def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
 
 
 def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:
-    """Return the end ports with LIDs of each subnet if LIDs occur on several subnets (disconnected
-    parts of one subnet share no LID). Empty if all LIDs belong to one subnet."""
+    """Return the end ports with LIDs of each subnet, if LIDs occur on several subnets.
+    (Disconnected parts of one subnet have no LID in common.) Empty if all LIDs belong to one
+    subnet."""
     ends = fabric.end_ports()
     ends = ends[fabric.lid[ends] > 0]
     subnet = subnet_of(fabric)[ends]

@@ -1,8 +1,8 @@
 """Virtual ports of adapters (SR-IOV functions of Mellanox HCAs).
 
 Virtual port 0 is the physical function: it has the PortGUID and the port's LID. Each other virtual
-port belongs to a separate virtual HCA with one port. Attributes are in
-:mod:`softib.iba.vendor.vports`; agents answer them (``agents/kernels/vports``).
+port belongs to a separate virtual HCA with one port. Their attributes are in
+:mod:`softib.iba.vendor.vports`; agents answer MADs for them (``agents/kernels/vports``).
 """
 
 from __future__ import annotations
@@ -18,31 +18,18 @@ from softib.iba.constants import DEFAULT_PKEY, CapMask2, PortState
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInfo, VNodeInfo, VPortInfo
 
-__all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports", "vport_count"]
+__all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports"]
 
 MOST_FUNCTIONS = 255
-"""Maximum number of virtual functions of a port: one byte of their GUIDs numbers them."""
+"""Maximum number of virtual functions of a port: their GUIDs number them in one byte."""
 LOCALLY_ADMINISTERED, INDEX_AT = 0x0200_0000_0000_0000, 40
 """The GUID of a function is its port's GUID with the locally-administered bit set and the index in
 the last byte of the OUI."""
 
 
-def vport_count(fabric: Fabric, port: int) -> int:
-    """Return the number of virtual ports of a port, including index 0; 0 if it has none."""
-    if not PortInfo.cap_mask2.get(fabric.port_info[port]) & CapMask2.VIRTUALIZATION:
-        return 0
-    return int(VirtualizationInfo.vport_cap.get(_head(fabric, np.array([port])))[0]) + 1
-
-
-def _head(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    head = VirtualizationInfo.zeros(len(ports))
-    head[:, :8] = fabric.virtualization[ports]
-    return head
-
-
 def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (functions int64[ports], whether they require LIDs bool[ports]) for a file's
-    ``virtual_ports``: by host name, with wildcards ``*`` and ``?``; the last match counts. Raises
+    """Return (functions int64[ports], require_lids bool[ports]) for ``virtual_ports`` of a file.
+    Its keys are host names with wildcards ``*`` and ``?``; the last match counts. Raises
     :class:`InputError` for a name that matches no host; its ``parameter`` is the name."""
     functions, lids = np.zeros(fabric.sizes.ports, np.int64), np.zeros(fabric.sizes.ports, bool)
     hosts = np.flatnonzero(fabric.is_host)
@@ -113,7 +100,7 @@ def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.n
 
 
 def power_up_vports(fabric: Fabric) -> None:
-    """Reset the MAD-written state of virtual ports to power-up values: those in use wait for a
+    """Reset the MAD-written state of virtual ports to power-up values. Those in use wait for a
     manager, with the default partition and without a LID."""
     info, used = fabric.vport_info, fabric.vport_enabled > 0
     VPortInfo.vport_state.set(info, np.where(used, PortState.INIT, PortState.DOWN))

@@ -1,7 +1,7 @@
 """Congestion control attributes (IBA annex A10.4.3), declared once.
 
-Class 0x21, class version 2. The CC_Key is at byte 24 of the MAD, the attribute at byte 64, except CongestionLog,
-which begins at byte 32 and includes the log area.
+Class 0x21, class version 2. The CC_Key is at byte 24 of the MAD and the attribute at byte 64.
+CongestionLog is an exception: it begins at byte 32 and includes the log area.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ CC_LOG_AT = 32
 CCT_BLOCK = 64
 """Entries of a CongestionControlTable block; AttributeModifier is the block."""
 SWITCH_PORT_BLOCK = 48
-"""Ports of a SwitchPortCongestionSetting block, as in ibccquery and ibccconfig: all of the 192 bytes. (OpenSM's
-header declares 32, but its congestion manager never sends the attribute.)"""
+"""Ports of a SwitchPortCongestionSetting block, as in ibccquery and ibccconfig: they use all of the
+192 bytes. (OpenSM's header declares 32, but its congestion manager never sends the attribute.)"""
 
 
 class CongestionInfo(Structure, size=4, attr=0x11, section="A10.4.3.3"):
@@ -105,7 +105,7 @@ class CongestionLogEventCA(Structure, size=16, section="A10.4.3.5"):
 
 
 class SwitchCongestionSetting(Structure, size=76, attr=0x14, section="A10.4.3.6"):
-    """Marking by a switch. A Set changes the components whose bit is in ControlMap."""
+    """Marking by a switch. A Set changes the components whose bit in ControlMap is set."""
 
     control_map = field(32, "bit 0 VictimMask, 1 CreditMask, 2 Threshold and PacketSize, 3 CS_…, 4 MarkingRate")
     victim_mask = array(32, 8, "256 bits: ports that also mark victims, port 0 last")
@@ -131,7 +131,7 @@ class SwitchPortCongestionSettingElement(Structure, size=4, section="A10.4.3.7")
 
 
 class SwitchPortCongestionSetting(Structure, size=192, attr=0x15, section="A10.4.3.7"):
-    """A block of 48 ports, SwitchPortCongestionSettingElement each."""
+    """A block of 48 ports, one SwitchPortCongestionSettingElement each."""
 
     elements = array(192, 8, "48 entries of 4 bytes, port 48 * block first")
 
@@ -154,7 +154,7 @@ class CACongestionSetting(Structure, size=132, attr=0x16, section="A10.4.3.8"):
 
 
 class CongestionControlTable(Structure, size=132, attr=0x17, section="A10.4.3.9"):
-    """Injection delays by CCTI, a block of 64."""
+    """Injection delays by CCTI, in blocks of 64."""
 
     ccti_limit = field(16, "largest CCTI")
     _reserved0 = reserved(16)

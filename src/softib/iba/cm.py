@@ -1,4 +1,4 @@
-"""Communication management MADs (IBA 12.6), declared once. All of them begin at byte 24 of the MAD.
+"""Communication management MADs (IBA 12.6), declared once. All fields begin at byte 24 of the MAD.
 
 Bytes beyond the fields of the specification (GIDs, private data) are byte arrays.
 """
@@ -56,7 +56,7 @@ class Transport(IntEnum):
 
 
 class RejectReason(IntEnum):
-    """REJ.reason (IBA 12.6.7.2): those sent by softib."""
+    """REJ.reason (IBA 12.6.7.2): the reasons that softib sends."""
 
     NO_QP = 1
     NO_RESOURCES = 3

@@ -1,4 +1,4 @@
-"""Numbers fixed by the specification. The section is given for each group."""
+"""Numbers fixed by the specification. Each group gives its section."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Method(IntEnum):
 
 
 RESPONSE_BIT = 0x80
-"""Bit of MADHeader.Method: set in answers (IBA 13.4.5), but not in a TrapRepress."""
+"""Bit of MADHeader.Method that is set in answers (IBA 13.4.5) but not in a TrapRepress."""
 
 
 DR_DIRECTION = 0x8000

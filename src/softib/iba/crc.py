@@ -1,6 +1,6 @@
 """The two checksums of a packet (IBA 7.8): ICRC over the fields that no switch changes, VCRC over everything.
 
-The ICRC is Ethernet's CRC-32, which :mod:`zlib` has. The VCRC of many packets at once is
+The ICRC is Ethernet's CRC-32, which :mod:`zlib` provides. The VCRC of many packets at once is
 :func:`softib.iba.crc_kernels.vcrcs`.
 """
 
@@ -22,9 +22,9 @@ def icrc(packet: bytes) -> bytes:
     """Return the four bytes of the ICRC after ``packet`` (LRH up to the payload and its padding),
     as they are sent (IBA 7.8.1).
 
-    Fields that switches and routers may change count as ones: with a GRH all of the LRH, traffic class, flow label
-    and hop limit; without one LRH.VL; and the byte of BTH with FECN and BECN. Raises
-    :class:`ValueError` for a packet without a transport header.
+    Fields that switches and routers may change count as ones: with a GRH, all of the LRH, the
+    traffic class, flow label and hop limit; without a GRH, LRH.VL; and always the byte of BTH with
+    FECN and BECN. Raises :class:`ValueError` for a packet without a transport header.
     """
     masked = bytearray(packet)
     lnh = masked[LRH.lnh.byte] & LRH.lnh.mask

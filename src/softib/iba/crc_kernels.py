@@ -21,8 +21,8 @@ TABLE = _table()
 
 @kernel(_nrt=False)
 def vcrcs(packets, out):
-    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to its row of ``out`` (uint8[n,
-    2]) as it is sent."""
+    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to the same row of ``out``
+    (uint8[n, 2]), in transmission order."""
     for r in range(packets.shape[0]):
         crc = np.int64(0xFFFF)
         for i in range(packets.shape[1]):

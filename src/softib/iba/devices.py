@@ -1,5 +1,5 @@
-"""Facts about a part from its NodeInfo: lookups by DeviceID over :mod:`softib.iba.catalogue`, and the recognition
-of aggregation nodes."""
+"""Facts about a part, from its NodeInfo: lookups by DeviceID in :mod:`softib.iba.catalogue`, and
+recognition of aggregation nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from softib.iba.catalogue import ADAPTER_OF, PART_BY_ID, SWITCH_OF, SWITCHES
 from softib.iba.constants import NodeType
 
 DEVICES = PART_BY_ID
-"""DeviceID → part; ``generation`` is its fastest 4x speed, ``kind`` ``ca`` or ``switch``, ``ports``
-physical ports."""
+"""DeviceID → part. ``generation`` is its fastest 4x speed, ``kind`` is ``ca`` or ``switch``,
+``ports`` counts physical ports."""
 
 
 def _first_id(generation: str, parts: dict[str, Any]) -> int:
-    """Return DeviceID of the typical part of a generation: of the fastest one with a DeviceID, if
-    that generation has none yet."""
+    """Return the DeviceID of the typical part of a generation; if no part of that generation has
+    one, of the fastest generation that does."""
     ids = parts[generation].device_ids
     return int(ids[0] if ids else [p.device_ids[0] for p in parts.values() if p.device_ids][-1])
 
@@ -30,23 +30,24 @@ MELLANOX = 0x2C9
 """IEEE OUI that is the VendorID of Mellanox/NVIDIA parts."""
 
 MELLANOX_PARTS = frozenset(number for number, part in PART_BY_ID.items() if part.vendor == "NVIDIA")
-"""DeviceIDs of their parts in the catalogue."""
+"""DeviceIDs of Mellanox/NVIDIA parts in the catalogue."""
 
 AGGREGATION_NODE_ID = 0xCF09
-"""DeviceID that every SHARP aggregation node of an ibdiagnet dump of 2023 has (Quantum-2)."""
+"""DeviceID of every SHARP aggregation node in an ibdiagnet dump of 2023 (Quantum-2)."""
 
 AGGREGATION_NODE_DESC = "Mellanox Technologies Aggregation Node"
 """NodeDescription of these nodes."""
 AGGREGATION_NODE = b"Aggregation Node"
-"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port after its last
-external one (41 of Quantum, 65 of Quantum-2). It reduces data for others and runs no program.
+"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port after
+the last external port (41 of Quantum, 65 of Quantum-2). It reduces data for hosts and runs no
+programs.
 """
 
 
 def is_host(node_type: np.ndarray, node_desc: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: nodes on which programs run, the only definition of a host in softib:
-    channel adapters, without SHARP aggregation nodes (firmware inside a switch) and without routers
-    (which forward between subnets)."""
+    """Return bool[nodes]: the nodes on which programs run. This is softib's only definition of a
+    host: channel adapters, without SHARP aggregation nodes (firmware inside a switch) and without
+    routers (which forward between subnets)."""
     return (node_type == NodeType.CA) & ~is_aggregation_node(node_desc)
 
 

@@ -58,8 +58,8 @@ class Operation(IntEnum):
 
 
 class Syndrome(IntEnum):
-    """AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count, RNR NAK (its lower five
-    bits are the code of the timer), and NAK of a PSN sequence error."""
+    """AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count, RNR NAK (the lower five
+    bits are the timer code), and NAK for a PSN sequence error."""
 
     ACK = 0x1F
     RNR_NAK = 0x20

@@ -11,9 +11,9 @@ __all__ = ["blocks_of", "may_stand"]
 
 
 def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None) -> np.ndarray:
-    """Return bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. If a LID
-    has several owners in a ``subnet`` (int64[ports]; None: all ports are in one) the first keeps
-    it; a block must stay whole, so an owner that lost one of its LIDs has none."""
+    """Return bool[ports]: the port may keep its block of 2^LMC LIDs that begins at base ``lid``. If
+    several ports of a ``subnet`` (int64[ports]; None: all ports are in one) have one LID, the first
+    keeps it. A block must stay whole, so a port that lost one of its LIDs keeps none."""
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)
@@ -29,7 +29,7 @@ def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None
 
 
 def blocks_of(lid: np.ndarray, lmc: np.ndarray) -> np.ndarray:
-    """Return int64: every LID of the blocks of 2^LMC from each base ``lid`` on."""
+    """Return int64: all LIDs of the blocks of 2^LMC that begin at the base LIDs ``lid``."""
     row, offset = spread(1 << lmc.astype(np.int64))
     lids: np.ndarray = lid.astype(np.int64)[row] + offset
     return lids

@@ -1,8 +1,8 @@
-"""Link speeds and widths: their only table, for Python (:mod:`softib.iba.rates`) and for C.
+"""The one table of link speeds and widths, for Python (:mod:`softib.iba.rates`) and for C.
 
-``softib.preload.build`` runs this file by its path while the package is being built, and writes a C
-header from it, so it imports only the standard library. Sources: IBA 5.6 and 14.2.5.6. Latencies
-of devices are in :mod:`softib.iba.catalogue`.
+``softib.preload.build`` runs this file by its path while the package is built, and generates a C
+header from it. So it imports only the standard library. Sources: IBA 5.6 and 14.2.5.6. Latencies of
+devices are in :mod:`softib.iba.catalogue`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SPEEDS: tuple[LinkSpeed, ...] = (
     LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, kernel_rate=2000),
     LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, kernel_rate=4000),
 )
-"""Slowest first. ``code`` is softib's dense number (0 = unknown): a larger code is a faster lane.
+"""Slowest first. ``code`` is softib's consecutive number (0 = unknown): a larger code is a faster lane.
 """
 
 WIDTH_BITS = {1: 1, 4: 2, 8: 4, 12: 8, 2: 16}

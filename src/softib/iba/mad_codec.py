@@ -1,19 +1,19 @@
 """Encoding of single communication management and SA MADs, from their declarations in ``iba``.
 
-One Python integer holds the structure: a connection costs five of these, and NumPy's cost for each
-field would be ten times as much.
+One Python integer holds the whole structure. A connection costs five of these; NumPy would cost ten
+times as much for each field.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.iba.cm import CLASS_VERSION, MESSAGES
 from softib.iba.constants import MAD_SIZE, Method
 from softib.iba.structure import Structure
 
-__all__ = ["CM_CLASS", "Head", "cm_mad", "codec", "head_of", "parse_cm"]
+__all__ = ["CM_CLASS", "CmMessage", "Head", "cm_mad", "codec", "head_of", "parse_cm"]
 
 CM_CLASS = 0x07
 """MgmtClass of communication management (IBA 13.4.4)."""
@@ -34,8 +34,8 @@ class Codec:
             self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
 
     def pack(self, **values: Any) -> bytes:
-        """Return its bytes; values beyond a field's width lose their high bits, byte arrays are
-        padded with zeros."""
+        """Return the bytes of the structure. Values wider than their field lose their high bits;
+        byte arrays are padded with zeros."""
         whole = 0
         for name, value in values.items():
             shift, mask, octets = self._fields[name]
@@ -58,7 +58,7 @@ _codecs: dict[type[Structure], Codec] = {}
 
 
 def codec(structure: type[Structure]) -> Codec:
-    """Return the codec of ``structure``, made once."""
+    """Return the codec of ``structure``; it is created once."""
     cached = _codecs.get(structure)
     if cached is None:
         cached = _codecs[structure] = Codec(structure)
@@ -97,9 +97,16 @@ def cm_mad(attr: int, tid: int, modifier: int = 0, **fields: Any) -> bytes:
     return (head_of(CM_CLASS, CLASS_VERSION, Method.SEND, tid, attr, modifier) + body).ljust(MAD_SIZE, b"\0")
 
 
-def parse_cm(mad: bytes) -> tuple[Head, dict[str, Any]] | None:
-    """Return header and fields; None if it is not a known message of this class."""
+class CmMessage(NamedTuple):
+    """A message of communication management."""
+
+    head: Head
+    fields: dict[str, Any]
+
+
+def parse_cm(mad: bytes) -> CmMessage | None:
+    """Return the header and the fields; None if the bytes are not a known message of this class."""
     head = Head(mad)
     if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
         return None
-    return head, codec(MESSAGES[head.attr]).unpack(mad[HEAD_SIZE:])
+    return CmMessage(head, codec(MESSAGES[head.attr]).unpack(mad[HEAD_SIZE:]))

@@ -1,15 +1,15 @@
 """Location of a node from its name: system, card and chip of a switch, host and adapter of a CA.
 
-Forms of switch names that real dumps and lists hold:
+Forms of switch names in real dumps and lists:
 
-* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: MLNX-OS of a director; chip 2 of leaf card
-  16, chip 1 of spine card 3. ``MF0;sys:MQM8700/U1``: a switch of one chip. SX6536 and IS5200 write
-  the same.
+* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: names of chips in a director with MLNX-OS
+  (chip 2 of leaf card 16, chip 1 of spine card 3). ``MF0;sys:MQM8700/U1``: a switch with one chip.
+  SX6536 and IS5200 use the same forms.
 * ``sys/L16/U2``, ``sys/leaf16/U2``, ``sys/U1``: ibdm's and ibdiagnet's names, and ``sys L16/U2`` as
   people write them.
 
 Hosts are ``host mlx5_0``, ``host HCA-1`` (rdma-ndd's default), ``host ibp11s0f0`` (UFM's lists: the
-interface). Every part is compared without regard to case and without leading zeros.
+interface). Parts are compared without regard to case and leading zeros.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 CARD = r"(?P<kind>line ?card|leaf|line|blade|slb|lc|l|spine|fabric|sfb|fc|s)[-_ ]?0*(?P<card>\d{1,3})"
-"""A card of a director: leaf (line) cards by L, spine (fabric) cards by S; Voltaire's sLB and sFB.
+"""A card of a director: L for leaf (line) cards, S for spine (fabric) cards; sLB and sFB are Voltaire's names.
 """
 ADAPTER = (
     r"(?:mlx[45]|hfi1|qib|mthca|bnxt_re|irdma)_?(?:bond_)?\d+|hca[-_ "
@@ -53,7 +53,7 @@ _HOST = re.compile(rf"^(?P<host>\S+)\s+(?P<adapter>{ADAPTER})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """``card`` is ``L16`` or ``S3``, ``chip`` 0 if the name has none. ``spoken`` is the name
+    """``card`` is ``L16`` or ``S3``; ``chip`` is 0 if the name has none. ``spoken`` is the name
     without the address."""
 
     spoken: str
@@ -68,20 +68,20 @@ class NodeAddress:
 
 
 def card_of(kind: str, number: str | int) -> str:
-    """Return ``L16`` of ("Leaf", "016"); a card that is not a spine is a leaf (line) card, as UFM's
-    ``Blade 16``."""
+    """Return ``L16`` for ("Leaf", "016"). A card that is not a spine is a leaf (line) card, for
+    example UFM's ``Blade 16``."""
     return f"{'S' if kind.lower() in _SPINES else 'L'}{int(number)}"
 
 
 def split_host(name: str) -> tuple[str, str] | None:
-    """Return ``("host", "mlx5_0")`` of ``host mlx5_0``; None if it is not such a name."""
+    """Return ``("host", "mlx5_0")`` for ``host mlx5_0``; None if the text does not have this form."""
     match = _HOST.match(name)
     return (match["host"], match["adapter"]) if match else None
 
 
 @lru_cache(maxsize=1 << 16)
 def address_of(name: str) -> NodeAddress:
-    """Return the address in ``name``; the name itself if it has none."""
+    """Return the address that ``name`` contains; if there is none, an address with the name alone."""
     host = split_host(name)
     if host:
         return NodeAddress(host[0], adapter=plain_adapter(host[1]))
@@ -93,7 +93,7 @@ def address_of(name: str) -> NodeAddress:
 
 
 def plain_adapter(text: str) -> str:
-    """Return ``hca1`` of ``HCA-1``: how adapters are compared."""
+    """Return ``hca1`` for ``HCA-1``: the form in which adapters are compared."""
     return re.sub(r"[-_ ]", "", text).lower()
 
 
@@ -121,7 +121,8 @@ _HYPHENS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe
 
 
 def plain_name(text: str) -> str:
-    """Return ``text`` as names are compared: without case, hyphens of any length as ``-``."""
+    """Return ``text`` in the form in which names are compared: without case, and with hyphens of
+    any length as ``-``."""
     return text.translate(_HYPHENS).casefold()
 
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
-    """Capabilities of a class on this port, the destination of its traps, and whether requests are redirected."""
+    """Capabilities of a class on this port, the destination of its traps, and its redirection of requests."""
 
     base_version = field(8, "1")
     class_version = field(8, "1 for PerfMgt")
@@ -52,7 +52,7 @@ class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
 
 
 class Notice(Structure, size=64, attr=0x02, section="13.4.8.2"):
-    """Something happened. (A subnet administrator's copy has the issuer's GID after these 64 bytes.)"""
+    """Something happened. (A copy from subnet administration has the issuer's GID after these 64 bytes.)"""
 
     is_generic = field(1, "1: the trap number is the specification's")
     type = field(7, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 informational")

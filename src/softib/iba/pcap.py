@@ -3,7 +3,8 @@
 Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which has the
 port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type is 197 = LINKTYPE_ERF, whose
 records of type 21 hold InfiniBand
-packets after 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format). The plain link type 247 =
+packets after 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format); those of type 2 hold Ethernet
+frames after two bytes more. The plain link type 247 =
 LINKTYPE_INFINIBAND is in the tcpdump project's list, but Wireshark (4.0) does
 not read it.
 """
@@ -34,7 +35,9 @@ __all__ = [
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 VERSION, SNAPLEN = (2, 4), 65535
-ERF_INFINIBAND, ERF_VARYING = 21, 4
+ERF_INFINIBAND, ERF_ETHERNET, ERF_VARYING = 21, 2, 4
+ETHERNET_PAD = 2
+"""Bytes in front of an Ethernet frame in its record: the offset of the capture, and padding."""
 ERF_SIZE, RECORD_HEADER_SIZE = 16, 16
 NS_PER_S = 10**9
 FILE_HEADER = struct.pack("<IHHiIII", MAGIC_NS, *VERSION, 0, 0, SNAPLEN, LINKTYPE_ERF)
@@ -48,19 +51,19 @@ INBOUND, OUTBOUND = 1, 2
 """Direction of a packet, seen from its port (epb_flags)."""
 
 _ERF = [("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), ("lost", ">u2"), ("wlen", ">u2")]
-"""``erf_time``: seconds times 2^32; ``rlen``, ``wlen``: of record and packet."""
+"""``erf_time``: seconds times 2^32; ``rlen`` and ``wlen``: length of record and packet."""
 
 
 @cache
 def _record(packet_size: int) -> np.dtype:
-    """Return a record of pcap that holds one of ERF."""
+    """Return a pcap record that holds one ERF record."""
     head = [("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")]
     return np.dtype([*head, *_ERF, ("packet", "u1", (packet_size,))])
 
 
 @cache
 def _block(packet_size: int) -> np.dtype:
-    """Return an Enhanced Packet Block of pcapng that holds one record of ERF, and the packet's
+    """Return an Enhanced Packet Block of pcapng that holds one ERF record, with the packet's
     direction as its option."""
     head = [
         ("block", "<u4"),
@@ -91,14 +94,18 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
     records["packet"] = packets
 
 
-def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
+def pcap_records(packets: np.ndarray, ns: Any, ethernet: bool = False) -> np.ndarray:
     """Return records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``,
     nanoseconds since 1970: one number for all, or int64[n]. Append these bytes after
-    :data:`FILE_HEADER`."""
+    :data:`FILE_HEADER`. ``ethernet``: they are Ethernet frames, not InfiniBand packets."""
+    if ethernet:
+        packets = np.pad(packets, ((0, 0), (ETHERNET_PAD, 0)))
     n, size = packets.shape
     records = np.zeros(n, _record(size))
     records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
     _fill_erf(records, packets, np.asarray(ns, np.uint64))
+    if ethernet:
+        records["type"], records["wlen"] = ERF_ETHERNET, size - ETHERNET_PAD
     return records
 
 
@@ -117,8 +124,7 @@ def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) 
 
 
 def pcapng_head(interfaces: Sequence[str]) -> bytes:
-    """Return a section header and an interface of link type ERF, in nanoseconds, for each of these
-    names."""
+    """Return a section header, and for each of these names an interface of link type ERF with time in nanoseconds."""
     section = struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1)
     parts = [_wrapped(SECTION, section)]
     for name in interfaces:
@@ -137,9 +143,9 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 class PcapFile:
-    """A pcap capture in progress: packets of one size at a time. Each call raises
-    :class:`InputError`, one line, if the file cannot be written; after :meth:`close` or
-    :meth:`abandon` they do nothing."""
+    """A pcap capture in progress; each call writes packets of one size. Each call raises
+    :class:`InputError` in one line if the file cannot be written. After :meth:`close` or
+    :meth:`abandon`, calls do nothing."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
@@ -159,9 +165,9 @@ class PcapFile:
         """Return whether the capture still accepts packets."""
         return self._file is not None
 
-    def write(self, packets: np.ndarray, ns: Any) -> None:
+    def write(self, packets: np.ndarray, ns: Any, ethernet: bool = False) -> None:
         """``packets`` (uint8[n, size]) at ``ns`` (:func:`pcap_records`)."""
-        self.put(pcap_records(packets, ns).tobytes())
+        self.put(pcap_records(packets, ns, ethernet).tobytes())
 
     def put(self, octets: bytes) -> None:
         """Bytes of prepared records."""
@@ -177,7 +183,7 @@ class PcapFile:
         self._file = None
 
     def abandon(self) -> None:
-        """Stop writing, ignoring errors of the file."""
+        """Stop writing, and ignore errors of the file."""
         self._file = None
 
     def _call(self, action: Any) -> None:
@@ -193,8 +199,7 @@ class PcapFile:
 
 
 class PcapngFile(PcapFile):
-    """Write the packets as pcapng, each with the one of ``interfaces`` (names of ports) at which it
-    passed."""
+    """Write packets as pcapng; each names the port in ``interfaces`` at which it passed."""
 
     def __init__(self, path: str | os.PathLike[str], interfaces: Sequence[str]):
         self.interfaces = tuple(interfaces)
@@ -211,9 +216,9 @@ class PcapngFile(PcapFile):
         interface: np.ndarray,
         direction: np.ndarray,
     ) -> None:
-        """Packets of several sizes in the order of the columns ``ns``, ``interface`` and
-        ``direction``. Each group: rows of the columns, and their packets (uint8[rows, size]); together the groups
-        have each row exactly once."""
+        """Write packets of several sizes, in the order of the columns ``ns``, ``interface`` and
+        ``direction``. Each group is: rows of the columns, and their packets (uint8[rows, size]).
+        The groups together contain each row exactly once."""
         size = np.zeros(len(ns), np.int64)
         for rows, packets in groups:
             size[rows] = _block(packets.shape[1]).itemsize

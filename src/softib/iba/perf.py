@@ -1,9 +1,8 @@
 """Performance management (IBA 16.1): an agent's capabilities, and its mandatory attributes: samples and PortCounters.
 
-All attributes of the class begin at byte 64 of the MAD. Data counters are in 4-byte words, wait and congestion
-times in ticks, everything else in events. Counter names are the specification's. The
-optional attributes: :mod:`softib.iba.perf_optional`, :mod:`softib.iba.perf_optional`,
-:mod:`softib.iba.perf_optional`.
+All attributes of the class begin at byte 64 of the MAD. Data counters are in 4-byte words, wait and
+congestion times in ticks; all others count events. Counter names are the specification's. The
+optional attributes are in :mod:`softib.iba.perf_optional`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = [
 ]
 
 ALL_PORTS = 255
-"""PortSelect of "all ports at once", where ClassPortInfo.CapabilityMask has bit 8 (IBA 16.1.3.5).
+"""PortSelect for all ports at once, if bit 8 of ClassPortInfo.CapabilityMask is set (IBA 16.1.3.5).
 """
 
 
@@ -57,8 +56,8 @@ class SampleStatus(IntEnum):
 class PortSamplesControl(Structure, attr=0x10, section="16.1.3.2"):
     """The sampled counters, and the time and duration of sampling.
 
-    ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR for a fixed 4 ns clock: multiples
-    of ten bit times. ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts,
+    ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR, since its clock of 4 ns is a
+    multiple of ten bit times. ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts,
     PortRcvPkts, PortXmitWait (16.1.3.3).
     """
 
@@ -95,8 +94,7 @@ class PortSamplesResult(Structure, size=64, attr=0x11, section="16.1.3.4"):
 
 
 class PortCounters(Structure, size=44, attr=0x12, section="16.1.3.5"):
-    """Mandatory counters; each stops at its largest value. A Set clears those whose bit is in
-    CounterSelect."""
+    """Mandatory counters; each stops at its largest value. A Set clears those whose bit in CounterSelect is set."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")

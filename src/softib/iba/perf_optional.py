@@ -1,8 +1,8 @@
 """Optional attributes of performance management (IBA 16.1.4): counters of 64 bits, causes of
 errors, counters by opcode and by VL, flow control.
 
-ClassPortInfo lists the counters of PortCountersExtended (:class:`softib.iba.perf.CapMask`). It
-has no bit for the others: an agent that lacks one answers with status 0x0C (IBA 13.4.7).
+ClassPortInfo lists the counters of PortCountersExtended (:class:`softib.iba.perf.CapMask`). It has
+no bit for the other attributes: an agent without one of them answers with status 0x0C (IBA 13.4.7).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4"):
     """Errors of 64b/66b lanes (FDR and EDR), and of RS-FEC.
 
-    CounterSelect counts the counters in this order. With RS-FEC active,
+    The bits of CounterSelect follow this order of the counters. With RS-FEC active,
     ``fec_correctable_block_ctr`` counts corrected symbols of each lane.
     """
 
@@ -126,8 +126,7 @@ class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
 
 
 class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
-    """PortCounters in 64 bits. Everything from ``symbol_error_counter`` on exists if
-    CapabilityMask2 bit 1 is set."""
+    """PortCounters in 64 bits. The fields from ``symbol_error_counter`` on exist if CapabilityMask2 bit 1 is set."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")

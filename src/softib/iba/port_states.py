@@ -1,4 +1,4 @@
-"""The port state machine as a table: requests that Set(PortInfo) may contain in each state (IBA 7.2.7 and 14.2.5.6)."""
+"""The port state machine as a table: what Set(PortInfo) may request in each state (IBA 7.2.7 and 14.2.5.6)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from softib.iba.constants import PortState
 __all__ = ["INVALID", "STATE_AFTER_SET", "WIDTH_ALL"]
 
 INVALID = 255
-"""Entry of a request that gets ``MadStatus.BAD_FIELD`` and changes nothing."""
+"""Entry for a request that gets ``MadStatus.BAD_FIELD`` and changes nothing."""
 
 WIDTH_ALL = 0xFF
-"""PortInfo.LinkWidthEnabled: all that LinkWidthSupported has (IBA 14.2.5.6)."""
+"""PortInfo.LinkWidthEnabled: all widths in LinkWidthSupported (IBA 14.2.5.6)."""
 
 _S = PortState
 _ALLOWED = {
@@ -33,5 +33,5 @@ def _table() -> np.ndarray:
 
 
 STATE_AFTER_SET = _table()
-"""uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` if it is refused. DOWN as
-a result means: the link goes down and trains again."""
+"""uint8[16, 16]: PortState after a Set, by current state and requested state; ``INVALID`` if the
+request is refused. DOWN as a result means: the link goes down and trains again."""

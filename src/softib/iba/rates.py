@@ -1,7 +1,7 @@
 """Link widths, speeds and data rates.
 
 A *speed* is named by its generation (``"EDR"``), a *width* by its lanes. The table itself is
-:mod:`softib.iba.link_speeds`, which the preload libraries are built from, too.
+:mod:`softib.iba.link_speeds`, from which the preload libraries are built too.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ LANE_DATA_GBPS = np.array([0.0, *(s.lane_data_gbps for s in SPEEDS)])
 
 
 def data_gbps(speed_code: np.ndarray | int, lanes: np.ndarray | int) -> np.ndarray:
-    """Data rate in Gb/s of links with these speed codes and lane counts (0 where unknown)."""
+    """Return the data rate in Gb/s of links with these speed codes and lane counts (0 where unknown)."""
     return LANE_DATA_GBPS[speed_code] * lanes

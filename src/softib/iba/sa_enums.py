@@ -72,7 +72,7 @@ class SaMethod(IntEnum):
 
 
 class SaStatus(IntEnum):
-    """MADHeader.Status of the class: the code stands in bits 8-15 (IBA 15.2.2, table 187)."""
+    """MADHeader.Status of the class: the code is in bits 8-15 (IBA 15.2.2, table 187)."""
 
     OK = 0x0000
     NO_RESOURCES = 0x0100

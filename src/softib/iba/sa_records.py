@@ -1,4 +1,4 @@
-"""The records of subnet administration (IBA 15.2.5), as they follow the header."""
+"""The records of subnet administration (IBA 15.2.5), as they follow the header in a MAD."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ __all__ = [
 
 
 def _copies(of: type[Structure], octets: int | None = None) -> dict[str, Field]:
-    """Return the fields of ``of`` (up to ``octets``) for the body of a record that contains
-    them."""
+    """Return the fields of ``of`` (up to ``octets`` bytes), for a record that contains them."""
     last = 8 * (octets or of.size)
     copies: dict[str, Field] = {}
     for name, f in of.fields.items():
@@ -272,7 +271,7 @@ class InformInfoRecord(Structure, size=64, attr=0xF3, section="15.2.5.12"):
 
 
 class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
-    """A notice as SA reports it: with the GID of its issuer."""
+    """A notice in the form that SA reports: with the GID of its issuer."""
 
     notice = array(64, 8, "Notice")
     issuer_gid = array(2, 64, "the issuer: prefix, GUID")
@@ -280,8 +279,8 @@ class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
 
 class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
     """A node on a path (SubnAdmGetTraceTable, requested with a PathRecord). Layout as in opa-ff's
-    ``ib_sa_records.h``; IDs are chosen by the administrator, as long as equal ones mean the same
-    within a generation."""
+    ``ib_sa_records.h``. The administrator chooses the IDs; within a generation, equal IDs have the
+    same meaning."""
 
     gid_prefix = field(64, "of the subnet")
     id_generation = field(16, "changes when IDs mean something else")

@@ -182,7 +182,7 @@ class MulticastForwardingTable(Structure, size=64, attr=0x1B, section="14.2.5.12
 
 
 class SMInfo(Structure, size=64, attr=0x20, section="14.2.5.13"):
-    """The subnet manager of a port, and its state."""
+    """The subnet manager on a port, and its state."""
 
     guid = field(64, "PortGUID of the SM's port")
     sm_key = field(64, "SM_Key")
@@ -227,11 +227,11 @@ BASE_VERSION_AT, CLASS_AT, VERSION_AT, METHOD_AT = (
 )
 STATUS_AT, HOP_POINTER_AT, HOP_COUNT_AT = MadHeader.status.byte, MadHeader.hop_pointer.byte, MadHeader.hop_count.byte
 STATUS_CODE_AT = STATUS_AT + 1
-"""Of the lower byte of the status, which has the reason of a refusal (IBA 13.4.7); the upper one is the class's,
-and an SMP's D bit."""
+"""Byte of the lower half of the status, which holds the reason of a refusal (IBA 13.4.7). The upper
+half belongs to the class and, in an SMP, holds the D bit."""
 TID_AT, ATTR_AT, MODIFIER_AT = MadHeader.tid.byte, MadHeader.attr_id.byte, MadHeader.attr_mod.byte
 MKEY_AT, DR_SLID_AT, DR_DLID_AT = Smp.mkey.byte, Smp.dr_slid.byte, Smp.dr_dlid.byte
 DATA_AT = Smp.data.byte
-"""Of the attribute in an SMP, and of the data in a PerfMgt MAD."""
+"""Byte of the attribute in an SMP, and of the data in a PerfMgt MAD."""
 INITIAL_PATH_AT, RETURN_PATH_AT = Smp.initial_path.byte, Smp.return_path.byte
-"""Of entry 0, which is unused."""
+"""Byte of entry 0, which is unused."""

@@ -1,5 +1,4 @@
-"""Wire structures declared once; codec, columns, dump and documentation follow from the
-declaration.
+"""Wire structures, declared once: codec, columns, dump and documentation follow from the declaration.
 
 A structure is a class with fields in wire order, most significant bit first, big-endian, as the
 specification draws them::
@@ -20,8 +19,8 @@ columns alike, because everything is an operation on ``uint8[..., size]``:
   ``[n, size]``);
 * ``SMInfo.dump(buf)`` → one line per field.
 
-Unnamed bits are kept by ``set`` and, because ``unpack`` returns reserved fields too (``_reserved…``), every byte
-string survives ``pack(**unpack(x)) == x``.
+``set`` keeps unnamed bits, and ``unpack`` also returns reserved fields (``_reserved…``), so every
+byte string survives ``pack(**unpack(x)) == x``.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ _BIG_ENDIAN = {16: ">u2", 32: ">u4", 64: ">u8"}
 class Field:
     """A component of a wire structure.
 
-    ``offset`` and ``bits`` are in bits from the start of the structure; ``byte`` is the byte that
+    ``offset`` and ``bits`` count bits from the start of the structure; ``byte`` is the byte that
     holds the first bit. ``count`` > 1 makes it an array of equal elements (``get`` adds a last
-    axis); ``is_text`` makes ``bits/8`` bytes of NUL-padded UTF-8.
+    axis). With ``is_text`` it is ``bits/8`` bytes of NUL-padded UTF-8.
     """
 
     __slots__ = ("at", "bits", "byte", "count", "doc", "is_text", "name", "offset", "unit")
@@ -53,7 +52,7 @@ class Field:
         self.offset = self.byte = 0
 
     def place(self, name: str, offset: int) -> None:
-        """Fix name and bit offset (done once, by the class declaration)."""
+        """Fix name and bit offset (the class declaration calls this once)."""
         self.name, self.offset, self.byte = name, offset, offset // 8
         aligned = offset % 8 == 0 and self.bits % 8 == 0
         if not aligned and (offset % 8 + self.bits > 64 or (self.count > 1 and 8 % self.bits)):
@@ -78,7 +77,7 @@ class Field:
         return (1 << self.bits) - 1
 
     def get(self, buf: np.ndarray) -> np.ndarray:
-        """Return Value(s) of this field in ``uint8[..., size]``: a new native array of shape
+        """Return the values of this field in ``uint8[..., size]``: a new native array of shape
         ``[...]`` (or ``[..., count]``)."""
         if self.is_text:
             return buf[..., self.byte : self.byte + self.bits // 8].copy()
@@ -89,13 +88,13 @@ class Field:
     def set(self, buf: np.ndarray, value: Any, where: Any = None) -> None:
         """Write value(s) in place. ``where`` (index or mask of rows) limits the write to some rows.
 
-        Values beyond the field's width raise ``ValueError``: nothing is truncated silently.
+        Values wider than the field raise ``ValueError``; nothing is truncated silently.
         """
         rows = buf if where is None else buf[where]
         if self.is_text:
             rows[..., self.byte : self.byte + self.bits // 8] = value
         else:
-            # Python integers of 64 bits would turn into floats: NumPy has no common type for them.
+            # NumPy would turn Python integers of 64 bits into floats, because they have no common integer type.
             values = value if isinstance(value, np.ndarray) else np.asarray(value, object)
             if values.size and (int(values.max()) > self.mask or int(values.min()) < 0):
                 raise ValueError(f"{self.name}: {int(values.max()):#x} does not fit in {self.bits} bits")
@@ -159,7 +158,7 @@ def text(octets: int, doc: str) -> Any:
 
 
 def reserved(bits: int) -> Any:
-    """Return ``bits`` bits that the specification reserves: kept unchanged, omitted in dumps."""
+    """Return ``bits`` reserved bits: ``set`` keeps them, and dumps omit them."""
     return Field(bits, "reserved")
 
 
@@ -199,8 +198,7 @@ class Structure:
 
     @classmethod
     def unpack(cls, buf: bytes | np.ndarray) -> dict[str, Any]:
-        """Return all fields, reserved ones too, by name. Bytes give plain integers, arrays give
-        columns."""
+        """Return all fields by name, including reserved ones. Bytes give plain integers; arrays give columns."""
         if isinstance(buf, bytes | bytearray | memoryview):
             data = np.frombuffer(bytes(buf), np.uint8)
             if len(data) != cls.size:
@@ -233,7 +231,7 @@ class Structure:
 
     @classmethod
     def dump(cls, buf: bytes | np.ndarray) -> str:
-        """Return one structure as text, a line per named field: ``name:..........value``."""
+        """Return the dump of one structure, one line per named field: ``name:..........value``."""
         data = np.frombuffer(bytes(buf), np.uint8) if not isinstance(buf, np.ndarray) else buf
         lines = []
         for f in cls.named():
@@ -246,7 +244,8 @@ class Structure:
 
 
 def _split_reserved(items: list[tuple[str, Any]]) -> list[tuple[str, Field]]:
-    """Keep only fields, and split reserved ranges into pieces of at most 64 aligned bits (so they round-trip)."""
+    """Keep only the fields, and split reserved ranges into aligned pieces of at most 64 bits, so
+    that they survive a round trip."""
     out: list[tuple[str, Field]] = []
     offset = 0
     for name, f in items:

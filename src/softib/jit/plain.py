@@ -12,6 +12,7 @@ import shutil
 import threading
 
 import numba
+from numba.core.caching import NullCache
 
 from softib.jit import interrupts, progress
 from softib.jit.identity import identity, reached, reached_from, title
@@ -96,10 +97,17 @@ def _folder(k):
 
 def _compile(dispatcher, k, folder, signature):
     """Load from Numba's cache, or compile and store: one process at a time, since Numba numbers its
-    files without a lock."""
+    files without a lock. A process that waited too long for the lock neither loads nor stores."""
     load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
     names = {title(callee) for callee in reached(k)} - {title(k)}
-    with _alone, STORE.alone(title(k)), interrupts.held(), progress.compiling(title(k), names, quiet=True) as announce:
+    with (
+        _alone,
+        STORE.alone(title(k)) as locked,
+        interrupts.held(),
+        progress.compiling(title(k), names, quiet=True) as announce,
+    ):
+        if not locked:
+            dispatcher._cache, folder = NullCache(), None
         misses = sum(dispatcher.stats.cache_misses.values())
         try:
             code = load_or_compile()

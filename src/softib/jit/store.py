@@ -2,9 +2,10 @@
 
 A file is ``magic, SHA-256, payload``: a truncated or damaged file is compiled again and replaced. It is
 written to a temporary name and renamed, so that no process reads a partial file. If several processes
-need the same unit at once, the first compiles it, and the others wait and load it. Files not used for
-:data:`KEEP_DAYS` days are deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file
-once as a whole, so deletion does not affect running processes.
+need the same unit at once, the first compiles it, and the others wait and load it, for at most
+:data:`PATIENCE_S`: a stopped process would block them for good. Files not used for :data:`KEEP_DAYS`
+days are deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file once as a whole, so
+deletion does not affect running processes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ YOUNG_S = 3600.0
 DAY_S = 86400.0
 PAUSE_S = 0.02
 """Interval between checks whether another process has finished compiling."""
+PATIENCE_S = 120.0
+"""Longest wait for another process that compiles a unit: several times what the largest one takes."""
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
 WRITABLE = 0o022
 """Group and others may write."""
@@ -98,7 +101,7 @@ class Store:
     """The cache of this process: in use, or abandoned with one line on stderr."""
 
     def __init__(self) -> None:
-        self.given_up = self._pruned = False
+        self.given_up = self._pruned = self._impatient = False
 
     def read(self, name: str) -> bytes | None:
         """Return the data passed to :meth:`write`; None if it does not exist, is incomplete, or
@@ -148,13 +151,22 @@ class Store:
         return folder
 
     @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        """Hold the lock ``name`` of the cache; without a lock if none can be created."""
+    def alone(self, name: str) -> Iterator[bool]:
+        """Hold the lock ``name`` of the cache. Yields False if another process held it for :data:`PATIENCE_S`:
+        from then on, this process waits for no lock."""
         with contextlib.ExitStack() as held:
-            with contextlib.suppress(OSError):
+            alone = True
+            with contextlib.suppress(OSError):  # without a lock if none can be created
                 file = held.enter_context((self.make_folder() / (name + LOCK)).open("ab"))
-                _lock(file, name)
-            yield
+                alone = _lock(file, name, 0.0 if self._impatient else PATIENCE_S)
+            if not alone and not self._impatient:
+                self._impatient = True
+                print(
+                    f"softib: another process has been compiling {name} for {PATIENCE_S:g} s; compiling it in this "
+                    f"process (locks: {cache_dir()}/*{LOCK}; fuser names the process)",
+                    file=sys.stderr,
+                )
+            yield alone
 
     def write(self, name: str, payload: bytes) -> None:
         """Store ``payload``; if that fails, report it once and store nothing from then on."""
@@ -189,14 +201,18 @@ class Store:
         )
 
 
-def _lock(file: IO[bytes], name: str) -> None:
-    """Wait for the lock of ``file``, and report that another process compiles the unit ``name``; Ctrl-C ends the
-    wait, even if it is deferred."""
+def _lock(file: IO[bytes], name: str, patience_s: float) -> bool:
+    """Wait up to ``patience_s`` for the lock of ``file``, and report that another process compiles the unit ``name``;
+    Ctrl-C ends the wait, even if it is deferred. Return whether the lock is held."""
+    end = time.monotonic() + patience_s
     while True:
         try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             check()
+            if time.monotonic() >= end:
+                return False
             waiting(name)
             time.sleep(PAUSE_S)
 

@@ -51,7 +51,7 @@ def read_db_csv(file: str, reading: Reading) -> int | None:
     RUN_INFO."""
     wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO", PHY_BER)
     quiet = Problems("")
-    sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
+    sections = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet).wanted
     pm = sections.get("PM_INFO")
     if pm is not None and pm.has("NodeGUID", "PortNumber"):
         at, rows = _rows_in(pm, reading)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,16 @@ from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.plural import counted, plural
 from softib.source import load
 
-__all__ = ["LeftOut", "Snapshot", "checked_pair", "left_out", "observations_of_files", "read_snapshot", "snapshot_of"]
+__all__ = [
+    "LeftOut",
+    "ObservedFiles",
+    "Snapshot",
+    "checked_pair",
+    "left_out",
+    "observations_of_files",
+    "read_snapshot",
+    "snapshot_of",
+]
 
 
 _CHECKED = re.compile(r"##\s+(\d{1,9}) ports checked\b")
@@ -77,6 +87,8 @@ def left_out(file: str) -> LeftOut | None:
 
 UNREAD = np.uint64(2**64 - 1)
 """Value in a fabric's counters if a file had none."""
+MOST_OF_ADAPTER = 2
+"""Ports of a channel adapter at most, as they are sold."""
 COMMON = 0.5
 """Least share of the devices of the smaller file that must be in both if two files belong to one fabric."""
 
@@ -91,9 +103,16 @@ class Snapshot:
     problems: list[Problem]
 
 
+class ObservedFiles(NamedTuple):
+    """Readings of files, and the problems of the files."""
+
+    observations: Observations
+    problems: list[Problem]
+
+
 def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
-) -> tuple[Observations, list[Problem]]:
+) -> ObservedFiles:
     """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``:
     the source of the ports, for files that contain only counters. One file of UFM telemetry will do
     if it states bit error ratios or temperatures: those are known, and no increase.
@@ -120,10 +139,10 @@ def observations_of_files(
             )
         intervals.append(rose)
         ports = merged_ports(ports, after.ports)
-    return observations_of(ports, intervals), [p for s in shots for p in s.problems]
+    return ObservedFiles(observations_of(ports, intervals), [p for s in shots for p in s.problems])
 
 
-def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
+def _of_one(shot: Snapshot) -> ObservedFiles:
     """Return data of each port in one file, other than counters. Raises :class:`InputError` if
     there is none."""
     reading = shot.reading
@@ -131,7 +150,7 @@ def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
         raise InputError(f"{shot.file}: one file is one reading of its counters; add a second, later one")
     when = reading.time_ns
     one = Interval(reading.guid, reading.portnum, when, when, {}, {}, reading.level)
-    return observations_of(shot.ports, [one]), shot.problems
+    return ObservedFiles(observations_of(shot.ports, [one]), shot.problems)
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:
@@ -203,19 +222,19 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """Return UFM telemetry; ``fabric`` has the ports and their peers, without it ports have only
-    GUIDs."""
+    """Return UFM telemetry; ``fabric`` has the ports and their peers, without it ports have GUIDs and the names that
+    the file states. A node with more ports than an adapter has is a switch."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)
-        nowhere, none = np.full(len(samples), -1, np.int32), np.zeros(len(samples), bool)
+        portnum = np.array([s.portnum for s in samples], np.int32)
         ports = ObservedPorts(
             guid,
-            np.array([s.portnum for s in samples], np.int32),
-            none,
-            tuple(f"{g:#018x}" for g in guid.tolist()),
+            portnum,
+            np.isin(guid, guid[portnum > MOST_OF_ADAPTER]),
+            tuple(s.node or f"{s.guid:#018x}" for s in samples),
             np.zeros(len(samples), np.int32),
-            nowhere,
+            np.full(len(samples), -1, np.int32),
             np.zeros(len(samples)),
         )
         reading = Reading.empty(ports.node_guid, ports.portnum)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
-__all__ = ["Candidate", "Demand", "candidates"]
+__all__ = ["Candidate", "Candidates", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
@@ -104,7 +104,15 @@ class Candidate:
         return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
 
 
-def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
+class Candidates(NamedTuple):
+    """The designs that meet a demand."""
+
+    designs: list[Candidate]
+    refused: list[str]
+    """A line for each kind that cannot, with the reason."""
+
+
+def candidates(demand: Demand) -> Candidates:
     """Return the designs that meet ``demand``, and one line for each kind that cannot, with the
     reason.
 
@@ -121,7 +129,7 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
         reasons = [why for c, why in refused if c.parameters.get("oversubscription", 1.0) == demand.oversubscription]
         reason = reasons[-1] if reasons else f"no switch of {demand.switch_ports} ports holds it"
         raise InputError(f"no design for {_size(demand)}: {reason}")
-    return designs, [f"{attempt.label}: {why}" for attempt, why in refused]
+    return Candidates(designs, [f"{attempt.label}: {why}" for attempt, why in refused])
 
 
 def _size(demand: Demand) -> str:
@@ -184,7 +192,7 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
                 taken["oversubscription"] = ratio
             usual = host_ports(radix, ratio), int(radix / (1 + ratio))
             hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
-            if (hosts, uplinks) != usual:
+            if (hosts, uplinks) != usual or radix % 2:  # an odd switch has no half that the generator would take
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:
@@ -203,7 +211,7 @@ def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> 
         hosts = host_ports(radix, ratio, uplinks)
         values = {"levels": levels, "hosts": ports, "parallel": None, "oversubscription": ratio}
         try:
-            shape, _ = shape_of(radix, {**values, "hosts_per_leaf": hosts, "uplinks": uplinks})
+            shape = shape_of(radix, {**values, "hosts_per_leaf": hosts, "uplinks": uplinks}).shape
         except SoftibError:
             continue
         shapes.append((-shape.n_switches, hosts, uplinks))
@@ -231,6 +239,7 @@ def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
             if h > half:
                 continue
             shape = {"g": groups, "l": leaves, "s": spines, "p": p, "h": h, "parallel": p // spines}
+            shape |= {"hosts": ports} if ports < groups * leaves * p else {}
             key = (groups * (leaves + spines), groups * leaves * p)
             if best is None or key < best[:2]:
                 best = (*key, shape)

@@ -1,10 +1,11 @@
 """Ports among which a switch may choose for a destination: those on shortest paths that never go up after going down.
 
-A switch cannot distinguish packets from above and from below. So it forwards down if a path of only
-downs leads to the destination, and up only elsewhere: once a packet went down, every switch on its path
-has a path of downs, and it never goes up again. For any mixture of such choices, the order of the
-switches (rank, then NodeGUID) proves that no cycle of waiting channels exists (Schroeder et al.,
-Autonet, 1991), as it does for the tables of updn and ftree.
+A switch cannot distinguish packets from above and from below. So it forwards down if a path that
+only goes down leads to the destination, and up only otherwise. Once a packet has gone down, every
+further switch on its path has a path that only goes down, so the packet never goes up again. For
+any mixture of such choices, the order of the switches (rank, then NodeGUID) proves that the waiting
+channels form no cycle (Schroeder et al., Autonet, 1991). The tables of updn and ftree are proved in
+the same way.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ LIDS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class AdaptivePorts:
-    """For one switch: ``masks`` uint64[k, 4] (bit p % 64 of word p // 64 is port p), ascending, of at least two
-    ports, and ``mask_of`` int32[switches]: the mask for a destination switch, -1 without a choice."""
+    """The choices of one switch. ``masks`` uint64[k, 4] are ascending sets of at least two ports
+    (bit p % 64 of word p // 64 is port p). ``mask_of`` int32[switches] is the mask for a
+    destination switch, -1 without a choice."""
 
     masks: np.ndarray
     mask_of: np.ndarray
 
 
 def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | None = None) -> list[AdaptivePorts]:
-    """Return the choices of every switch, or of the switches ``among`` (rows). ``ranks``
+    """Return the choices of every switch, or only of the switches ``among`` (rows). ``ranks``
     int[switches]: 0 = top."""
     n = graph.n_switches
     targets = np.unique(graph.end_switch)
@@ -77,8 +79,8 @@ def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return int16[switches, targets]: hops only by downs, and only by downs if these reach the
-    target, else by ups first. UNREACHED: no way."""
+    """Return the hops to each target, int16[switches, targets]: only downwards if such a path
+    reaches the target, otherwise upwards first. UNREACHED: no way."""
     n = graph.n_switches
     down = np.full((n, len(targets)), UNREACHED, np.int16)
     down[targets, np.arange(len(targets))] = 0
@@ -102,11 +104,11 @@ def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) ->
 def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
     """Return whether routes of ``lft`` and adaptive choices can wait for each other in a cycle.
 
-    The order of ``ranks`` excludes cycles of paths that only go up and then down. So each cycle contains bends of
-    ``lft`` from down to up (detours of switches' own packets, or ftree where a leaf has lost its cable to a top
-    switch), each combined with all ports among which the switch at the bend may choose.
-    Every other turn that the order allows counts as used, except those back to the switch that a packet came from:
-    the answer errs only on the safe side.
+    The order of ``ranks`` excludes cycles of paths that only go up and then down. So each cycle
+    contains bends of ``lft`` from down to up: detours of switches' own packets, or of ftree where a
+    leaf lost its cable to a top switch. Each bend is combined with all ports that the switch at the
+    bend may choose. Every other turn that the order allows counts as used, except back to the
+    switch that the packet came from. So the answer errs only on the safe side.
     """
     position = _positions(graph, ranks)
     bends = _bends(graph, position, lft)

@@ -1,9 +1,9 @@
 """Distances between all pairs of switches, 64 sources at a time.
 
-A breadth-first search from every switch at once: ``front[v]`` is the set (bits) of the sources that
+A breadth-first search from every switch at once. ``front[v]`` is the set (bits) of sources that
 reached ``v`` in the last step, and one pass over the links moves 64 sources with one OR (the
 multi-source BFS of Then et al., "The More the Merrier", VLDB 2014). 1,620 switches with 46,656
-directed links take some 20 ms.
+directed links take about 20 ms.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from softib.jit import kernel
 
 @kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
-    """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 if there is none.
+    """``out[s, t]`` int32: the lowest-port link of ``s`` that leads nearer to ``t``, -1 if there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
@@ -30,8 +30,9 @@ def lowest_neighbour(first, peer, hops, out):
 
 @kernel(steps=lambda first, peer, hops, weight, via: len(peer) * len(first) // 2, rows=True)
 def lightest_neighbours(first, peer, hops, weight, via):
-    """``via[s, t]`` int32: the link of ``s`` on the path to ``t`` with the least sum of ``weight``
-    (int64[links], equal in both directions of a cable) among the shortest, -1 if there is none."""
+    """``via[s, t]`` int32: among the shortest paths from ``s`` to ``t``, the first link of the one
+    with the smallest sum of ``weight`` (int64[links], equal in both directions of a cable); -1 if
+    there is none."""
     n = first.shape[0] - 1
     total = np.empty(n, np.int64)
     via[:, :] = -1
@@ -50,11 +51,11 @@ def lightest_neighbours(first, peer, hops, weight, via):
 
 @kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
-    """Write the entries of all LIDs: on switch ``s`` towards the peer of link ``via[s, t]``, over its
-    cables round robin.
+    """Write the entries of all LIDs: on switch ``s`` towards the peer of link ``via[s, t]``, round
+    robin over the parallel cables.
 
-    ``links`` (first, peer, out_port); ``cable`` int32[ends]: the cable of an end's first LID (modulo their number);
-    the next LID (LMC) uses the next. lft uint8[n, LIDs] out.
+    ``links`` is (first, peer, out_port). ``cable`` int32[ends] is the cable of an end's first LID
+    (modulo the number of cables); its next LID (LMC) uses the next cable. lft uint8[n, LIDs] out.
     """
     first, peer, out_port = links.first, links.peer, links.out_port
     n = first.shape[0] - 1
@@ -88,7 +89,7 @@ def all_hops(first, peer, use, hops):
     ``use`` set; 255 none.
 
     first int32[n+1], peer int32[links], use bool[links]; hops uint8[n, n] out. Walks longer than
-    254 count as none.
+    254 links count as none.
     """
     n = first.shape[0] - 1
     n_masks = (n + 63) // 64
@@ -106,7 +107,7 @@ def all_hops(first, peer, use, hops):
         for s in range(n):
             for w in range(n_masks):
                 fresh[s, w] = 0
-            # bits are targets: s reaches in `step` the targets that its neighbours reached in `step - 1`
+            # bits are targets: in `step`, s reaches the targets that its neighbours reached in `step - 1`
             for e in range(first[s], first[s + 1]):
                 if use[e]:
                     p = peer[e]
@@ -135,11 +136,11 @@ def all_hops(first, peer, use, hops):
 def legal_hops(first, peer, down, order, hops, is_down):
     """Up*/down* distances: first any number of links up, then only down.
 
-    A switch with an all-down path to ``t`` must use one, because others may come down to it on their path to ``t``.
-    ``hops`` uint8[n, n] holds the all-down distances on entry and the distances
-    of legal walks on return, 255 none; ``is_down`` bool[n, n] out: the walk from here is all-down.
-    ``order`` int32[n]: switches from the top down; ``down`` bool[links]: the link leads away from
-    the top.
+    A switch with an all-down path to ``t`` must use one, because packets of others may come down to
+    it on their path to ``t``. ``hops`` uint8[n, n] holds the all-down distances on entry and the
+    distances of legal walks on return, 255 none; ``is_down`` bool[n, n] out: the walk from here is
+    all-down. ``order`` int32[n]: switches from the top down; ``down`` bool[links]: the link leads
+    away from the top.
     """
     n = first.shape[0] - 1
     for s in range(n):
@@ -162,7 +163,7 @@ def legal_hops(first, peer, down, order, hops, is_down):
 
 @kernel(steps=lambda first, peer, sources, rank: len(peer))
 def rank_from(first, peer, sources, rank):
-    """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 if none is reachable."""
+    """Write ``rank`` int32[n]: links to the nearest switch of ``sources`` (int32[k]); -1 if none is reachable."""
     n = first.shape[0] - 1
     queue = np.empty(n, np.int32)
     for s in range(n):
@@ -187,10 +188,10 @@ def rank_from(first, peer, sources, rank):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def spines(hops, weight, out):
-    """OpenSM's root finder: a switch is a root when one distance holds more than 90 % of all CAs
-    and no other 5 %.
+    """OpenSM's root finder: a switch is a root if more than 90 % of all CAs are at one distance
+    from it, and no other distance has more than 5 %.
 
-    hops uint8[n, n], weight int64[n] CAs on each switch; out bool[n].
+    hops uint8[n, n]; weight int64[n]: CAs on each switch; out bool[n].
     """
     n = hops.shape[0]
     total = 0
@@ -213,7 +214,7 @@ def spines(hops, weight, out):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def distance_to_cas(hops, weight, out):
-    """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones are not counted)."""
+    """``out`` int64[n]: the sum of hops from each switch to all CAs; unreachable CAs are not counted."""
     n = hops.shape[0]
     for s in range(n):
         total = 0

@@ -1,5 +1,4 @@
-"""Entries for switches without a route to a destination, such that none closes a cycle of waiting
-channels."""
+"""Fill in entries for switches without a route to a destination, without closing a cycle of waiting channels."""
 
 import numpy as np
 
@@ -12,8 +11,8 @@ MOST_COUNTED = 1 << 20
 
 @kernel
 def _add_dependencies_along(c, vl_state, outward, tree):
-    """Mark dependencies of paths along the tree's links (bool[links], both directions of a cable)
-    if they close no cycle, those at the first switches of ``outward`` first."""
+    """Mark the dependencies of paths along the tree's links (bool[links], both directions of a
+    cable) that close no cycle; those at the first switches of ``outward`` come first."""
     for v in outward:
         for b in range(c.first[v], c.first[v + 1]):
             if not tree[b]:
@@ -25,7 +24,7 @@ def _add_dependencies_along(c, vl_state, outward, tree):
 
 @kernel(steps=lambda links, routes, kept: len(routes.cas) * len(routes.dest_lid))
 def copy_paths(links, routes, kept):
-    """Copy the entries of ``routes.lft`` used by packets of CAs into ``kept`` uint8[n, LIDs]."""
+    """Copy the entries of ``routes.lft`` that packets of CAs use into ``kept`` uint8[n, LIDs]."""
     lft, at, cas, peer = routes.lft, routes.at, routes.cas, links.peer
     for k in range(routes.dest_lid.shape[0]):
         lid = routes.dest_lid[k]
@@ -39,8 +38,8 @@ def copy_paths(links, routes, kept):
 
 
 def steps_of(c, vl_state, links, routes, out_port, part, *rest):
-    """Steps of :func:`fill_gaps`: for the tree, each entry, and each gap (not counted where there are more entries than
-    Python would fill)."""
+    """Number of steps of :func:`fill_gaps`: for the tree, each entry, and each gap (gaps are not
+    counted if there are more entries than Python would fill)."""
     entries = len(part) * len(routes.dest_lid)
     gaps = np.count_nonzero(routes.lft[:, routes.dest_lid] == 255) if entries < MOST_COUNTED else entries
     return 40 * len(c.peer) + 3 * entries + 24 * gaps
@@ -51,14 +50,14 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
     order.
 
-    First the dependencies along ``tree`` (switches from its root on, bool[links]) are
-    allowed. A switch uses a link to a switch with an entry if that dependency already exists, the
-    one with the fewest LIDs of CAs assigned to it in this way; else a link whose dependency closes
-    no cycle. ``part`` int[n]: switches connected by cables have the same number. ``whole_paths``:
-    False if the existing entries make no dependency missing in ``vl_state``; True: those on the
-    rest of a path count, too. ``left`` int64[2] counts pairs of a switch and a LID that stay
-    without an entry, and those of them where the switch has CAs; ``whole``: stop at the first
-    destination that has one.
+    First, the dependencies along ``tree`` (switches from its root on, bool[links]) are allowed. A
+    switch then looks at its links to switches with an entry. It uses a link whose dependency
+    already exists; among several, the one to which the fewest LIDs of CAs were assigned in this
+    way. Otherwise it uses a link whose dependency closes no cycle. ``part`` int[n]: switches
+    connected by cables have the same number. ``whole_paths``: if False, all dependencies of the
+    existing entries are in ``vl_state``; if True, dependencies on the rest of a path must be added
+    too. ``left`` int64[2] counts the (switch, LID) pairs that stay without an entry, and among them
+    those whose switch has CAs. ``whole``: stop at the first destination with such a pair.
     """
     _add_dependencies_along(c, vl_state, tree[0], tree[1])
     lft, end_switch, peer = routes.lft, links.end_switch, c.peer
@@ -130,8 +129,9 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
 
 @kernel
 def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
-    """Switches connected with ``target`` by whether their packets for ``end`` arrive: the link that each ``taken``
-    and the ``order`` of those, after ``target``, and the others as ``gap``; both numbers."""
+    """Divide the switches connected with ``target`` by whether their packets for ``end`` arrive.
+    Those that arrive: the link ``taken`` by each, and their ``order``, after ``target``. The
+    others: ``gap``. Both numbers are returned."""
     state, dist, stack = scratch
     state[:] = 0
     taken[:] = -1
@@ -158,7 +158,7 @@ def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
 
 @_arrivals.in_python
 def _arrivals_by_doubling(ports, at, peer, end, target, part, scratch, taken, order, gap):
-    """All switches at once: after k rounds each knows the switch 2 ** k links ahead."""
+    """The same for all switches at once: after k rounds, each knows the switch 2 ** k links ahead."""
     every = np.arange(len(part))
     link = at[every, ports]
     ahead = np.where(link >= 0, peer[np.maximum(link, 0)], every) if len(peer) else every
@@ -181,8 +181,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Return whether link ``a`` to switch ``v`` continues with an existing dependency (``whole_paths``:
-    to the target, with only such dependencies)."""
+    """Return whether link ``a`` to switch ``v`` continues with an existing dependency
+    (``whole_paths``: the whole path to the target has only such dependencies)."""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
@@ -195,7 +195,8 @@ def _waits(c, vl_state, a, v, target, taken, whole_paths):
 
 @kernel
 def _first_possible(c, vl_state, u, target, taken, whole_paths):
-    """A link of ``u`` that continues once another dependency is added that closes no cycle; -1 if there is none."""
+    """Return a link of ``u`` that continues if another dependency is added that closes no cycle; -1
+    if there is none."""
     for a in range(c.first[u], c.first[u + 1]):
         v = c.peer[a]
         if taken[v] < 0:
@@ -209,7 +210,7 @@ def _first_possible(c, vl_state, u, target, taken, whole_paths):
 
 @kernel
 def _add_rest(c, vl_state, v, target, taken):
-    """Add the dependencies of the path from ``v`` on; False if one closes a cycle."""
+    """Add the dependencies of the path from ``v`` on; return False if one closes a cycle."""
     while v != target:
         a, v = taken[v], c.peer[taken[v]]
         if v != target and add_dependency(c, vl_state, a, taken[v]) == CYCLE:
@@ -219,7 +220,7 @@ def _add_rest(c, vl_state, v, target, taken):
 
 @kernel
 def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
-    """The link of ``u`` with the least load that continues; -1 if there is none."""
+    """Return the link of ``u`` with the least load among those that continue; -1 if there is none."""
     best = -1
     for a in range(c.first[u], c.first[u + 1]):
         if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken, whole_paths):
@@ -229,7 +230,7 @@ def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
 
 @_least_loaded.in_python
 def _least_loaded_by_columns(c, vl_state, u, target, taken, load, whole_paths):
-    """All links of ``u`` at once."""
+    """The same for all links of ``u`` at once."""
     links = slice(c.first[u], c.first[u + 1])
     to, dependency = c.peer[links], c.dep_first[links]
     on = _follow(c, vl_state, dependency, to, target, taken)
@@ -240,7 +241,7 @@ def _least_loaded_by_columns(c, vl_state, u, target, taken, load, whole_paths):
 
 
 def _follow(c, vl_state, dependency, to, target, taken):
-    """:func:`_waits` of links to the switches ``to``, a link deep."""
+    """Apply :func:`_waits` to links to the switches ``to``, one link deep."""
     after = taken[to]
     on = vl_state.present.take(dependency + after - c.first[to], mode="clip") == ADDED
     on &= after >= 0

@@ -1,13 +1,14 @@
-"""Paths excluded by the rule "no up after down", if they close no credit loop.
+"""Paths that the rule "no up after down" excludes, where they close no credit loop.
 
-A CA on one top switch (storage, a SHARP aggregation node) has no legal path to a CA on another: it would go down
-and up again. Switches need such paths, too: a core switch that lost its cable to a pod answers the
-pod's hosts (counters, traps) over another core, and a switch that runs a subnet manager polls switches of its tier.
+A CA on one top switch (storage, a SHARP aggregation node) has no legal path to a CA on another: the
+path would go down and up again. Switches need such paths too. A core switch that lost its cable to
+a pod answers the pod's hosts (counters, traps) over another core, and a switch that runs a subnet
+manager polls switches of its tier.
 
-All other entries of the tables stay unchanged. Each gap gets a link to a neighbour that has an
+All existing entries of the tables stay unchanged. Each gap gets a link to a neighbour that has an
 entry, if that closes no cycle of waiting channels. Turns at one leaf, and at the switches above it,
-are tried first: a tree has room for these, and they join all its switches. The packets of a switch
-itself count as those of CAs do, since they take the same buffers.
+are tried first: in a tree they close no cycle, and they join all its switches. Packets of a switch
+itself count like those of CAs, since they take the same buffers.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from softib.routing.transition.order_kernels import put_all
 __all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
 ROOTS = 8
-"""Number of trees whose turns are tried first, one after the other, while gaps remain."""
+"""Number of trees whose turns are tried first; the next tree is tried while gaps remain."""
 MOST_TRIED = 1 << 21
-"""Largest number of table entries for which more than one is tried."""
+"""Largest number of table entries for which more than one tree is tried."""
 
 
 def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str], whole: bool = False) -> bool:
     """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], in place), which follows the legal
     distances ``d``. Returns whether every CA's packets then arrive.
 
-    ``notes`` gets a line if packets of CAs use detours, and if gaps remain. ``whole``: returns False if
-    any gap remains, and then not all are filled.
+    ``notes`` gets a line if packets of CAs use detours, and a line if gaps remain. ``whole``:
+    return False if any gap remains; some gaps are then not filled.
     """
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     gaps = (d.hops == 255) & (part[:, None] == part)
@@ -87,12 +88,13 @@ def fill(
     nth: int = 0,
     whole_paths: bool = False,
 ) -> tuple[int, int]:
-    """Give the switches without an entry one to the ends ``to`` (bool[ends]), in place, that closes no cycle with
-    the dependencies ``needs`` (as in :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have
-    none.
+    """Give the switches without an entry one to the ends ``to`` (bool[ends]), in place, so that it
+    closes no cycle with the dependencies ``needs`` (as in
+    :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have no cycle.
 
-    Returns (remaining pairs of a switch and a LID, those of them from switches with CAs); ``whole``: stop at the
-    first. ``whole_paths``: existing entries make dependencies that are not in ``needs``.
+    Returns (remaining pairs of a switch and a LID, and the number of these whose switch has CAs).
+    ``whole``: stop at the first remaining pair. ``whole_paths``: existing entries have dependencies
+    that are not in ``needs``.
     """
     c, state = channels(graph), vl_state(graph)
     if put_all(c, state, needs) < len(needs):
@@ -114,9 +116,9 @@ def fill(
 
 
 def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a breadth-first tree of each part from its switch with most CAs, or (``nth`` of
-    :data:`ROOTS`) of one part from another switch with CAs: switches from there on (int32[n]),
-    links bool[links], both directions."""
+    """Return a breadth-first tree of each part from its switch with most CAs, or for ``nth`` of
+    :data:`ROOTS` a tree of one part from another switch with CAs: switches from the root on
+    (int32[n]), and links bool[links] in both directions."""
     owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
     roots = (
         pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)
@@ -130,9 +132,9 @@ def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Return tables in which no packet, including those of switches, makes a credit loop on one VL:
-    ``lft``, or its entries on paths between CAs (and to switches, if those make none) with other
-    entries elsewhere. None if a gap remains."""
+    """Return tables in which no packet, including those of switches, makes a credit loop on one VL.
+    They are ``lft`` itself, or its entries on paths between CAs (and on paths to switches, if those
+    make no loop) with new entries elsewhere. None if a gap remains."""
     if not _loops(graph, dependencies_of(graph, lft, switches=True)):
         return lft
     everywhere = np.ones(len(graph.end_lid), np.bool_)
@@ -144,9 +146,9 @@ def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | No
 
 
 def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
-    """Return ``lft`` with new entries for the ends ``to`` (bool[ends]), except entries used by packets
-    of CAs to the ends ``kept`` (a subset). None if a switch finds no entry without a cycle on one VL,
-    or the kept paths have a cycle."""
+    """Return ``lft`` with new entries for the ends ``to`` (bool[ends]); entries that packets of CAs
+    use to reach the ends ``kept`` (a subset) stay. Return None if a switch finds no entry without a
+    cycle on one VL, or if the kept paths have a cycle."""
     needs = dependencies_of(graph, lft, kept)
     if _loops(graph, needs):
         return None
@@ -160,9 +162,9 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
 
 
 def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Return ``lft`` with new values for entries not used by packets between CAs, so that packets from
-    and to switches without CAs form no cycle on a separate VL. None if a gap remains, or the unchanged
-    entries have a cycle."""
+    """Return ``lft`` with new values in the entries that no packet between CAs uses, so that
+    packets from and to switches without CAs form no cycle on a separate VL. Return None if a gap
+    remains, or if the unchanged entries have a cycle."""
     cas = cas_per_switch(graph)
     lids, at = destinations(graph)
     inner = graph.end_is_switch[at] & (cas[graph.end_switch[at]] == 0)

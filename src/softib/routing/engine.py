@@ -42,30 +42,32 @@ __all__ = [
 GROUP = "softib.engines"
 
 DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
-"""The default of every verb and every manager: the engine for trees; on other fabrics, one that cannot deadlock;
-and without top switches, one with virtual lanes if that pays (docs/decisions/0007)."""
+"""The default of every verb and every manager: first the engine for trees; then, for other fabrics,
+one that cannot deadlock; and for fabrics without top switches, one with virtual lanes if that pays
+(docs/decisions/0007)."""
 WITHOUT_LANES = "ftree,updn"
-"""The same for a site that uses SLs or adaptive routing itself."""
+"""The default for a site that uses SLs or adaptive routing for its own purposes."""
 
 USUAL_DATA_VLS = 8
 BY_MINHOP = "; routed by minhop, as OpenSM does"
-"""End of the note of an engine that gave up."""
+"""End of the note of an engine that could not route the graph."""
 
 
 @dataclass(frozen=True)
 class RouteOptions:
     """Options of OpenSM's engines, under OpenSM's names.
 
-    ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
-    ``root_groups``: port groups (names of ``groups``) whose switches are roots, too; ``cn_guids``,
-    ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute; ``past_roots``:
-    roots of the last tables of this subnet, for an engine that would not find them in an incomplete tree (ftree);
-    unlike ``root_guids`` they are only a hint; ``proven``: the proof of the previous tables, so that only changes
-    are proved; ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more (0: unknown, use
-    :data:`USUAL_DATA_VLS`); ``nue_max_num_vls``: VLs that
-    nue uses (OpenSM's default 1; 0 = all of ``data_vls``); ``torus_config``: text of a
+    ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = the engine finds them;
+    ``root_groups``: port groups (names of ``groups``) whose switches are also roots; ``cn_guids``,
+    ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all are compute nodes;
+    ``past_roots``: roots of the last tables of this subnet, a hint for an engine that would not
+    find them in an incomplete tree (ftree); ``proven``: the proof of the previous tables, so that
+    only changes are proved; ``data_vls``: number of data VLs that every link has, which limits
+    lash, dfsssp and nue (0: unknown, use :data:`USUAL_DATA_VLS`); ``nue_max_num_vls``: number of
+    VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``); ``torus_config``: text of a
     torus-2QoS.conf(5); ``lfts``: text of a dump in dump_lfts format, for engine ``file`` (OpenSM's
-    ``-U``); ``chain``: the engine of each part, for engine ``chain``; ``seed``: for engines with random choices.
+    ``-U``); ``chain``: the engine of each part, for engine ``chain``; ``seed``: for engines with
+    random choices.
     """
 
     root_guids: tuple[int, ...] = ()
@@ -89,22 +91,21 @@ class Routing:
 
     ``lft`` uint8[n_switches, graph.lft_size], 255 = no route.
 
-    ``path_sl`` is None if the engine leaves SLs to partitions and QoS (one VL is enough), else uint8[n_switches,
-    ends] or, if the source does not matter, uint8[1, ends]: the SL of packets
-    from any CA on a switch (row of the graph) to an end port (row of ``graph.end_*``), for all LIDs
-    of that port. :meth:`sl` reads it.
+    ``path_sl`` is None if the engine leaves SLs to partitions and QoS (one VL is enough). Otherwise
+    it is the SL of packets from any CA on a switch (row of the graph) to an end port (row of
+    ``graph.end_*``), for all LIDs of that port: uint8[n_switches, ends], or uint8[1, ends] if the
+    source does not matter. :meth:`sl` reads it.
 
-    ``sl2vl`` is None if VL = SL mod data VLs on every port, else the VL by SL (VL 15 = discard,
-    IBA 7.6.6) in one of three shapes: uint8[16] for all ports of all switches; uint8[n_switches,
-    16] for all ports of each; uint8[n_switches, ports + 1, ports + 1, 16] by input portnum, output
-    portnum (0 = the switch's own port) and SL. ``end_sl2vl`` uint8[16] or None likewise is the map
-    of every CA and router port. ``vls`` are the data VLs that links between switches must operate
-    for these tables to be free of credit loops.
+    ``sl2vl`` is None if VL = SL mod data VLs on every port. Otherwise it is the VL by SL (VL 15 =
+    discard, IBA 7.6.6) in one of three shapes: uint8[16] for all ports of all switches;
+    uint8[n_switches, 16] for all ports of each switch; uint8[n_switches, ports + 1, ports + 1, 16]
+    by input portnum, output portnum (0 = the switch's own port) and SL. ``end_sl2vl`` (uint8[16] or
+    None) is the same map for every CA and router port. ``vls`` is the number of data VLs that links
+    between switches must operate so that these tables are free of credit loops.
 
-    ``tree`` bool[links] of a spanning tree whose turns close no cycle with the paths on any VL
-    (nue's escape paths).
+    ``tree`` bool[links] is a spanning tree whose turns close no cycle with the paths on any VL (nue's escape paths).
 
-    ``one_sl``: both directions of a path have the same SL, so answers with the SL of the request make no loop.
+    ``one_sl``: both directions of a path have the same SL, so an answer with the SL of its request makes no loop.
 
     ``notes`` are lines of text: the ranks and roots found, fallbacks.
     """
@@ -122,8 +123,8 @@ class Routing:
     one_sl: bool = True
 
     def sl(self, switch: int, end: int) -> int:
-        """Return SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph);
-        0 without :attr:`path_sl`."""
+        """Return the SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the
+        graph); 0 without :attr:`path_sl`."""
         if self.path_sl is None:
             return 0
         return int(self.path_sl[switch % len(self.path_sl), end])
@@ -159,7 +160,7 @@ def _of_packages() -> Mapping[str, Extension]:
 
 
 def _check(name: str, value: Any) -> None:
-    """Raise :class:`InputError` for an engine that cannot be named in a list or run."""
+    """Raise :class:`InputError` for an engine whose name does not fit in a list, or that cannot run."""
     if not callable(value):
         raise InputError("it is not a function of a graph and options")
     if not name or any(c in name for c in ", \t"):
@@ -174,8 +175,8 @@ def engines() -> tuple[str, ...]:
 def engine(name: str) -> Engine:
     """Return the engine named ``name``; raises :class:`UnknownName` with similar names.
 
-    If an engine of a package raises an exception, or its tables do not fit the graph, minhop routes, and ``notes``
-    of its tables say so.
+    If an engine of a package raises an exception, or if its tables do not fit the graph, minhop
+    routes the graph, and ``notes`` of the result report it.
     """
     if name in ENGINES:
         module, function = ENGINES[name].split(":")
@@ -243,12 +244,12 @@ def chain(name: str) -> list[str]:
 
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
-    """Run engine ``name`` on ``graph``; of a list, the first whose own tables reach every connected pair. ``updn``
-    and ``dnup`` are replaced by a later
-    ``dfsssp`` or ``lash`` where VLs pay (:mod:`softib.routing.engines.updn`).
+    """Run engine ``name`` on ``graph``; of a list, use the first engine whose own tables reach
+    every connected pair. A later ``dfsssp`` or ``lash`` in the list replaces ``updn`` and ``dnup``
+    if virtual lanes pay (:mod:`softib.routing.engines.updn`).
 
-    If there is none, it is the one that leaves the fewest pairs without a route, the earlier of equal ones.
-    ``notes`` say which were rejected, and why.
+    If no engine reaches every pair, use the one that leaves the fewest pairs without a route; on a
+    tie, the first. ``notes`` name the rejected engines and the reasons.
     """
     names = chain(name)
     options = options or RouteOptions()
@@ -288,8 +289,8 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:
-    """Return notes of a rejected engine of a list: its reason, without those of minhop's unused
-    tables."""
+    """Return the notes of a rejected engine of a list: its reason, without the notes of minhop's
+    tables, which are not used."""
     reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
     return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]
 

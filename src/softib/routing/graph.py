@@ -1,6 +1,6 @@
 """The input of a routing engine: switches, the links between them, and the LIDs attached to them.
 
-A graph is made from the same five port columns, from a fabric or from the subnet manager's database:
+A graph is made from five port columns, which both a fabric and the subnet manager's database have:
 :meth:`SwitchGraph.from_ports`.
 """
 
@@ -21,10 +21,10 @@ __all__ = ["PortColumns", "SwitchGraph"]
 class PortColumns:
     """The columns of a graph, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
 
-    ``port_peer`` is -1 without a usable link. ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without
-    it every switch is a separate system. ``is_host`` bool[nodes] marks hosts (default: every
-    CA): routers and SHARP aggregation nodes may be on spines too, so they do not show which switches are leaves.
-    ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
+    ``port_peer`` is -1 without a usable link. ``sys_guid`` (SystemImageGUIDs) matters only with LMC
+    > 0; without it, every switch is a separate system. ``is_host`` bool[nodes] marks hosts
+    (default: every CA). Routers and SHARP aggregation nodes may also be on spines, so they do not
+    show which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) matters only
     to engine ``chain``, whose groups may name nodes.
     """
 
@@ -44,17 +44,17 @@ class PortColumns:
 
 @dataclass(frozen=True)
 class SwitchGraph:
-    """Arrays only, so that kernels accept them as they are.
+    """It holds only arrays, so that kernels accept them directly.
 
-    Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Switch-to-switch links
-    are a CSR list: links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by
-    ``out_port``; every cable appears once in each direction, and ``reverse[e]`` is the row of the
+    Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Links between switches
+    are a CSR list. The links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by
+    ``out_port``. Every cable appears once in each direction, and ``reverse[e]`` is the row of the
     other direction. A link to the switch itself (self-loop cable) is left out.
 
-    End ports (``end_*``) own LIDs: every CA/router port with a link to a switch, and port 0 of each
-    switch. They are ascending by base LID. ``end_switch`` is their switch (for a switch's own port 0: itself),
-    ``end_port`` the switch's egress port to them (0 for the switch itself), ``end_node`` and ``end_portnum`` the
-    caller's node and portnum.
+    End ports (``end_*``) have LIDs: every CA or router port with a link to a switch, and port 0 of
+    each switch. They are sorted by base LID. ``end_switch`` is the switch of an end (for a switch's
+    own port 0: itself), ``end_port`` the switch's egress port to it (0 for the switch itself),
+    ``end_node`` and ``end_portnum`` the caller's node and portnum.
     """
 
     n_switches: int
@@ -81,19 +81,19 @@ class SwitchGraph:
 
     @property
     def link_switch(self) -> np.ndarray:
-        """int64[links]: the switch at the beginning of each link; ``peer`` is the one at its end."""
+        """int64[links]: the switch at the beginning of each link; ``peer`` is the switch at its end."""
         return np.repeat(np.arange(self.n_switches), np.diff(self.first))
 
     @property
     def lft_size(self) -> int:
-        """Columns of a table that covers ``max_lid``, a whole number of blocks of 64."""
+        """Number of columns of a table that covers ``max_lid``: a multiple of 64."""
         return (self.max_lid // 64 + 1) * 64
 
     @classmethod
     def from_ports(cls, columns: PortColumns) -> SwitchGraph:
         """Return the graph of ``columns``.
 
-        End ports with LID 0 are left out. Raises :class:`LimitError` if LIDs leave the unicast range.
+        End ports with LID 0 are left out. Raises :class:`LimitError` if LIDs are outside the unicast range.
         """
         c = columns
         node_type, port_node, port_num = np.asarray(c.node_type), np.asarray(c.port_node), np.asarray(c.port_num)

@@ -1,4 +1,5 @@
-"""Forwarding tables from distances: the least-loaded of the best ports, as in OpenSM's ucast manager."""
+"""Forwarding tables from distances: each LID gets the least-loaded of the best ports, as in
+OpenSM's ucast manager."""
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from softib.routing.transition.order_kernels import lowest
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
     """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) except its own.
 
-    cas int64[n]: CA ports on each switch. A walk ends with the table, or after n links in a loop.
+    cas int64[n]: number of CA ports on each switch. A walk ends when the table has no entry, or
+    after n links in a loop.
     """
     n = cas.shape[0]
     tile = np.empty((64, n), np.uint8)
@@ -35,7 +37,7 @@ def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
 
 @kernel(steps=lambda at, lft, dest_lid, load: len(lft) * len(dest_lid) // 2)
 def count_destinations(at, lft, dest_lid, load):
-    """``load[e]`` int64[links] += destination LIDs that the link's switch sends out through it."""
+    """``load[e]`` int64[links] += number of destination LIDs that the link's switch sends through it."""
     for s in range(lft.shape[0]):
         for k in range(dest_lid.shape[0]):
             if dest_lid[k] < lft.shape[1]:
@@ -46,7 +48,7 @@ def count_destinations(at, lft, dest_lid, load):
 
 @kernel
 def count_flows(at, peer, lft, switch, lid, load):
-    """``load[e]`` int64[links] += flows over link e: one from ``switch[i]`` to LID ``lid[i]`` each."""
+    """``load[e]`` int64[links] += number of flows over link e; flow i is from ``switch[i]`` to LID ``lid[i]``."""
     for i in range(switch.shape[0]):
         s = switch[i]
         for _ in range(at.shape[0]):
@@ -59,7 +61,7 @@ def count_flows(at, peer, lft, switch, lid, load):
 
 MOST = np.int64(1) << 62
 LegalHops = table("LegalHops", "first peer out_port down hops is_down")
-"""Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops``, ``is_down`` as in
+"""Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops`` and ``is_down`` as in
 :class:`~softib.routing.tables.Distances`."""
 Destinations = table("Destinations", "switch first end counted lid lmc port")
 """Groups of ends on one switch: ends ``end[first[g]:first[g + 1]]`` on ``switch[g]``. ``counted``
@@ -73,7 +75,8 @@ def candidate_masks(legal, s, byte_masks, masks):
     ``t``.
 
     masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per
-    link, byte by byte, so that the compiler makes vector code; a byte of the masks has eight links.
+    link, byte by byte, so that the compiler generates vector code; a byte of the masks holds eight
+    links.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
@@ -96,7 +99,7 @@ def candidate_masks(legal, s, byte_masks, masks):
 
 @candidate_masks.in_python
 def _candidate_masks_by_rows(legal, s, byte_masks, masks):
-    """All links of ``s`` at once."""
+    """The same for all links of ``s`` at once."""
     links = slice(legal.first[s], legal.first[s + 1])
     peers, hops, is_down = legal.peer[links], legal.hops, legal.is_down.astype(bool)
     down = legal.down[links].astype(bool)[:, None]
@@ -118,7 +121,7 @@ def _same_masks(t, n_masks, masks, last):
 
 @kernel
 def _only_candidate(t, n_masks, masks):
-    """Return the bit in the masks of ``t`` if there is exactly one, else -1."""
+    """Return the bit in the masks of ``t`` if there is exactly one, otherwise -1."""
     only = np.int64(-1)
     for w in range(n_masks):
         bits = masks[w, t]
@@ -132,10 +135,11 @@ def _only_candidate(t, n_masks, masks):
 
 @kernel
 def candidate_list(t, base, n_masks, masks, last, out_port, links, ports, count):
-    """Links in the masks of ``t``, ascending, into ``links`` and their ports into ``ports``; returns their number.
+    """Write the links in the masks of ``t``, ascending, into ``links`` and their ports into
+    ``ports``; return their number.
 
-    ``last`` uint64[4] holds the masks from which ``links`` (with ``count`` links) was made:
-    neighbouring destinations often share them, so that ``links`` stays valid.
+    ``last`` uint64[4] holds the masks from which ``links`` (``count`` links) was made. Neighbouring
+    destinations often have the same masks, and ``links`` then stays valid.
     """
     if _same_masks(t, n_masks, masks, last):
         return count
@@ -156,12 +160,11 @@ def candidate_list(t, base, n_masks, masks, last, out_port, links, ports, count)
 
 @kernel(steps=lambda legal, dests, taken, lft: 4 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, taken, lft):
-    """Write tables for LMC 0: each LID in turn gets the port with the fewest LIDs so far, and of
-    several the lowest.
+    """Write tables for LMC 0: each LID in turn gets the port with the fewest LIDs so far; on a tie, the lowest port.
 
-    Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out: entries other than
-    255 stay. ``taken`` int64[n, 256]: LIDs of counted groups that have an entry, by its port; int64[0, 256] if none
-    has one.
+    ``LegalHops`` gives the candidates, and :data:`Destinations` the order of LIDs. lft uint8[n,
+    lids] in and out: entries other than 255 stay. ``taken`` int64[n, 256]: number of LIDs of
+    counted groups that already have an entry, by its port; int64[0, 256] if none has one.
     """
     n = legal.first.shape[0] - 1
     masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
@@ -190,9 +193,10 @@ def least_loaded(legal, dests, taken, lft):
 def _fill_counted(legal, dests, s, masks, lids, load, row):
     """Fill ``row`` of switch ``s`` for the groups that add to ``load``.
 
-    Rounds over the candidates with the least load: one that was passed cannot be least again in a round, and the
-    least of those passed is the least of the next round. While all have the same load, a round takes each in turn,
-    and ``load`` gets the ``steps`` of such rounds at their end.
+    Proceed in rounds over the candidates with the least load: a candidate that was passed cannot be
+    least again in the same round, and the least of those passed is the least of the next round.
+    While all have the same load, each round takes every candidate once; ``load`` receives the
+    ``steps`` of such rounds at their end.
     """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
@@ -272,8 +276,9 @@ def _add_shares(ports, count, steps, load):
 
 @kernel
 def _fill_uncounted(legal, dests, s, masks, lids, load, row):
-    """Fill ``row`` of switch ``s`` for the groups that do not add to ``load``, and for the ends on ``s``. All groups
-    with the same candidates use the same port, which is remembered for some of them."""
+    """Fill ``row`` of switch ``s`` for the groups that do not add to ``load``, and for the ends on
+    ``s`` itself. All groups with the same candidates use the same port, which is cached for some of
+    them."""
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
     links, ports = np.empty(256, np.int32), np.empty(256, np.uint8)
@@ -307,7 +312,7 @@ def _fill_uncounted(legal, dests, s, masks, lids, load, row):
 
 @kernel
 def _least_of(ports, count, load):
-    """The one of the first ``count`` of ``ports`` with the least ``load``, the first of equals."""
+    """Return the one of the first ``count`` of ``ports`` with the least ``load``, the first on a tie."""
     best = ports[0]
     for k in range(1, count):
         if load[ports[k]] < load[best]:
@@ -317,12 +322,13 @@ def _least_of(ports, count, load):
 
 @kernel
 def least_loaded_lmc(legal, dests, system, lft):
-    """Like :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches,
-    then cables.
+    """Like :func:`least_loaded` for LMC > 0: the LIDs of one port are spread over systems, then
+    switches, then cables.
 
-    All base LIDs are routed first, then all second LIDs, and so on. For a port's later LIDs, a link to a system
-    (chassis, ``system`` int32[n]) without any of its LIDs is best, then one to such a switch; then the least
-    loaded, then the one to the switch with fewest of its LIDs; ties rotate from the port after the last LID's.
+    All base LIDs are routed first, then all second LIDs, and so on. For a port's later LIDs, prefer
+    a link to a system (chassis, ``system`` int32[n]) without any of the port's LIDs, then a link to
+    a switch without any; then the least loaded link; then the link to the switch with the fewest of
+    the port's LIDs. On a tie, continue after the port of the previous LID.
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
@@ -369,8 +375,7 @@ def least_loaded_lmc(legal, dests, system, lft):
 
 @kernel
 def _spread(legal, system, s, base_lid, offset, links, link_of_port, load, lft):
-    """The link of ``links`` for LID ``base_lid + offset`` of one port (see
-    :func:`least_loaded_lmc`)."""
+    """Return the link of ``links`` for LID ``base_lid + offset`` of one port (see :func:`least_loaded_lmc`)."""
     peer, out_port = legal.peer, legal.out_port
     base, count = legal.first[s], len(links)
     start = 0

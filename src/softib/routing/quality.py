@@ -1,8 +1,8 @@
 """Balance of the links between switches under forwarding tables.
 
-The measure is static: *paths*, the ordered CA→CA pairs whose path crosses a directed link
-(all-to-all traffic), and *destinations*, the CA LIDs that a switch sends out through it (what
-OpenSM's port profile balances).
+The measure is static. *Paths* is the number of ordered CA→CA pairs whose path crosses a directed
+link (all-to-all traffic). *Destinations* is the number of CA LIDs that a switch sends through it
+(OpenSM's port profile balances these).
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ __all__ = ["Balance", "Tier", "balance", "flows", "most_flows_of_bisections"]
 
 @dataclass(frozen=True)
 class Tier:
-    """The links that lead from switches of height ``low`` to switches of height ``high`` (0 = has
-    CAs).
+    """The links from switches of height ``low`` to switches of height ``high`` (0 = has CAs).
 
-    ``least``, ``mean``, ``most`` are paths on a link of the tier; ``worst`` the first few most
+    ``least``, ``mean`` and ``most`` are the paths on a link of the tier; ``worst`` lists the most
     loaded links as ``(switch row, out portnum, paths)``.
     """
 
@@ -38,14 +37,14 @@ class Tier:
 
     @property
     def imbalance(self) -> float:
-        """Most over mean, 1.0 = even (and without traffic)."""
+        """Most over mean; 1.0 = even (also without traffic)."""
         return self.most / self.mean if self.mean else 1.0
 
 
 @dataclass(frozen=True)
 class Balance:
-    """Loads of all links between switches, rows as in the graph; ``tiers`` group links that do the
-    same work."""
+    """Loads of all links between switches, with the rows of the graph; ``tiers`` group links with
+    the same function."""
 
     paths: np.ndarray  # int64[links]
     destinations: np.ndarray  # int64[links]
@@ -83,8 +82,8 @@ def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
 
 
 def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndarray) -> np.ndarray:
-    """Return int64[links]: flows over each link, one from end ``source[i]`` to the base LID of end
-    ``dest[i]`` (rows of the graph)."""
+    """Return int64[links]: the number of flows over each link; flow i is from end ``source[i]`` to
+    the base LID of end ``dest[i]`` (rows of the graph)."""
     load = np.zeros(len(graph.peer), np.int64)
     lids = graph.end_lid[dest].astype(np.int32)
     count_flows(port_map(graph), graph.peer, np.ascontiguousarray(lft, np.uint8), graph.end_switch[source], lids, load)
@@ -92,8 +91,8 @@ def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndar
 
 
 def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Return int64[count]: the most flows on a link while each CA of two random halves sends to one
-    CA of the other half."""
+    """Return int64[count]: for each random division into halves, the largest number of flows on a
+    link while each CA of one half sends to one CA of the other."""
     ends = np.flatnonzero(~graph.end_is_switch)
     rng = np.random.default_rng(seed)
     at, lft = port_map(graph), np.ascontiguousarray(lft, np.uint8)

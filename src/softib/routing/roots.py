@@ -1,4 +1,4 @@
-"""The switches at the top: roots given or found, ranks, and the total order from the top down."""
+"""The switches at the top: roots that are given or found, ranks, and the total order from the top down."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ __all__ = [
     "pick_roots",
     "rank_switches",
     "top_down",
+    "with_cut_tops",
 ]
 
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
-    """Return switches (int32, ascending) given by NodeGUID, or by the PortGUID of a CA on them."""
+    """Return the switches (int32, ascending) that are given by NodeGUID, or by the PortGUID of a CA on them."""
     if not guids:
         return np.empty(0, np.int32)
     by_guid = {int(g): int(s) for g, s in zip(graph.end_guid, graph.end_switch, strict=True)}
@@ -35,12 +36,11 @@ def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) ->
 
 
 def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
-    """Return roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be
-    empty).
+    """Return roots found by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
-    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
-    by itself would make every switch a root. Hence one more rule than OpenSM's: a switch cabled to a
-    candidate nearer to all CAs is not a root.
+    In a large tree (20 leaves are enough), nearly all CAs are equally far from *any* switch, so the
+    histogram alone would make every switch a root. Hence one rule in addition to OpenSM's: a switch
+    cabled to a candidate that is nearer to all CAs is not a root.
     """
     weight = compute_per_switch(graph)
     roots = np.zeros(graph.n_switches, np.bool_)
@@ -55,18 +55,36 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     return np.flatnonzero(roots).astype(np.int32)
 
 
+def with_cut_tops(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
+    """Return ``roots`` (of :func:`find_spines`) and, in a tree, the other switches of their tier (int32, ascending).
+
+    A top switch without a cable, or above a spine that is dead, is farther from the CAs below it than other tops,
+    and OpenSM's histogram leaves it out. Below a root it would be useless, and so would the spines that have no other
+    tops: no path goes down and then up. In a tree all tops are equally far from the leaves and have only switches one
+    tier lower as neighbours, whatever is cut.
+    """
+    if not len(roots):
+        return roots
+    height = heights(graph)
+    level = height[roots[0]]
+    strays = np.unique(graph.link_switch[height[graph.peer] != level - 1])
+    if level < 1 or (height[roots] != level).any() or np.isin(roots, strays).any():
+        return roots
+    return np.setdiff1d(np.flatnonzero(height == level), strays).astype(np.int32)
+
+
 def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
     """Return the switches farthest from all CAs (int32, ascending); empty if every switch has CAs.
 
-    ``weight`` int[n]: the number of CAs of a switch, if not all compute ends count.
+    ``weight`` int[n]: number of CAs of a switch, if only some ends are compute nodes.
     """
     height = heights(graph, weight)
     return np.flatnonzero((height > 0) & (height == height.max(initial=0))).astype(np.int32)
 
 
 def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return links to the nearest switch that has a CA, int32[n_switches]; -1 if there is none.
-    SHARP nodes do not count.
+    """Return the links to the nearest switch that has a CA, int32[n_switches]; -1 if none is
+    reachable. SHARP nodes do not count.
 
     ``weight`` as in :func:`find_tops`.
     """
@@ -77,8 +95,8 @@ def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarray:
-    """Return, in each connected part (of those that ``among`` bool[n] marks), the switch with most
-    CAs, ties to the smaller GUID."""
+    """Return the switch with most CAs in each connected part (of those that ``among`` bool[n]
+    marks), ties to the smaller GUID."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     by = np.lexsort((graph.switch_guid, -compute_per_switch(graph)))
     by = by if among is None else by[among[by]]
@@ -98,12 +116,12 @@ def top_down(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
-    """Return GUIDs of at most ``most`` of ``switches`` as text."""
+    """Return the GUIDs of at most ``most`` of ``switches`` as text."""
     names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:most]]]
     return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
 
 
 def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
-    """Return (CA switch, any switch) pairs that are connected but have no legal path."""
+    """Return the number of (CA switch, any switch) pairs that are connected but have no legal path."""
     leaves = np.flatnonzero(cas_per_switch(graph))
     return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

@@ -1,4 +1,4 @@
-"""Shared by minhop, updn and dnup: distances under a rule of direction, then the least-loaded port for every LID."""
+"""Common to minhop, updn and dnup: distances under a rule of direction, then the least-loaded port for every LID."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
 
 
 def links_table(graph: SwitchGraph) -> Any:
-    """Return only the links, for kernels that route along all of them."""
+    """Return the links without distances, for kernels that route along all of them."""
     none = np.empty((0, 0), np.uint8)
     return LegalHops(graph.first, graph.peer, graph.out_port, np.empty(0, np.bool_), none, none.view(np.bool_))
 
 
 def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.ndarray:
-    """int32[ends]: index of each CA port among those of its switch; a switch's own port is the first. CA ports are
-    sorted by egress port, or by ``place`` (int64[256], of each egress port) and then by egress
-    port."""
+    """int32[ends]: index of each CA port among the CA ports of its switch; a switch's own port is
+    the first. CA ports are sorted by egress port, or first by ``place`` (int64[256] by egress
+    port)."""
     cable = np.zeros(len(graph.end_lid), np.int32)
     port_place = np.arange(256) if place is None else place
     cas = np.flatnonzero(~graph.end_is_switch)
@@ -51,9 +51,9 @@ def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.nd
 
 
 def switch_tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None = None) -> np.ndarray:
-    """Return uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch
-    behind link ``via[s, t]`` (int32[n, n], -1 = no route), the ends over parallel cables in order
-    ``cable`` (default :func:`cables_of_ends`)."""
+    """Return uint8[n_switches, lft_size]: entries from switch s to all ends of switch t, towards
+    the switch behind link ``via[s, t]`` (int32[n, n], -1 = no route). The ends use parallel cables
+    in the order ``cable`` (default :func:`cables_of_ends`)."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
     cable = cables_of_ends(graph) if cable is None else cable
@@ -85,10 +85,9 @@ def min_hops(graph: SwitchGraph) -> Distances:
 
 
 def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
-    """Return a note if switches of one part are more hops apart than ``hops`` can hold (254); else
-    none.
+    """Return a note if switches of one part are more hops apart than ``hops`` can hold (254); otherwise nothing.
 
-    No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
+    No subnet manager reaches that far: a directed route has at most 63 hops (IBA 14.2.1.2).
     """
     part, reach = np.full(graph.n_switches, -1, np.int32), np.empty(graph.n_switches, np.int32)
     for s in np.flatnonzero((hops == 255).any(axis=1)).tolist():
@@ -107,8 +106,8 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
     """Return distances of walks that never go up after down; ``order`` int32[n] lists the switches
     from the top down.
 
-    A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al., "Autonet",
-    1991). All-down paths take precedence over shorter ones that begin upwards: see
+    A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al.,
+    "Autonet", 1991). All-down paths take precedence over shorter paths that begin upwards: see
     :func:`legal_hops`.
     """
     n = graph.n_switches
@@ -128,14 +127,14 @@ def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no others)."""
+    """Like :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no other CAs)."""
     if not graph.end_is_compute.any():
         return cas_per_switch(graph)
     return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
 
 
 class DestinationGroups(NamedTuple):
-    """Ends of a graph in the order in which they choose their ports, in groups on one switch."""
+    """Ends of a graph in the order in which they choose their ports, grouped by switch."""
 
     switch: np.ndarray
     """int32[groups]."""
@@ -150,9 +149,9 @@ def destination_groups(graph: SwitchGraph) -> DestinationGroups:
     """Return the order in which destinations choose their ports, as in OpenSM: those on the fullest
     switch first.
 
-    CA groups come in descending order of their number of CA ports, among equals by NodeGUID, ports ascending; then
-    switches' own ports by GUID, which do not count as load (OpenSM's ``port_profile_switch_nodes``
-    off).
+    CA groups are sorted by their number of CA ports, descending, then by NodeGUID, with ports
+    ascending. Switches' own ports follow, sorted by GUID; they do not count as load (OpenSM's
+    ``port_profile_switch_nodes`` off).
     """
     n = graph.n_switches
     load = cas_per_switch(graph)
@@ -172,12 +171,12 @@ def destination_groups(graph: SwitchGraph) -> DestinationGroups:
 
 
 def legal_hops_table(graph: SwitchGraph, d: Distances) -> Any:
-    """Return the links of kernels that route."""
+    """Return the links in the form that routing kernels take."""
     return LegalHops(graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down)
 
 
 def destinations_table(graph: SwitchGraph, groups: DestinationGroups) -> Any:
-    """Return the destinations of kernels that route."""
+    """Return the destinations in the form that routing kernels take."""
     lid, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
     return Destinations(*groups, lid, lmc, graph.end_port)
 

@@ -1,5 +1,5 @@
-"""Agreement of a layer with the packet layer within 5 %: the end of the run, the mean latency,
-single messages. The same rules apply to every layer (docs/simulate.md)."""
+"""Agreement of a layer with the packet layer within 5 %: of the end of the run, of the mean
+latency, and of single messages. The same rules apply to every layer (docs/simulate.md)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 __all__ = ["ALL", "NONE", "Agreement", "Doubts", "compared", "graded"]
 
 LIMIT = 0.05
-"""Largest possible error of a single message's latency that counts as agreement."""
+"""Largest possible error of a single message's latency that still counts as agreement."""
 OF_SUMS = 0.1
-"""Largest possible error of the mean latency and the end of the run. It is larger because possible
-errors are bounds: actual errors are seldom as large, and do not all have one sign."""
+"""Largest possible error of the mean latency and of the end of the run that still counts as
+agreement. It is larger than the limit for one message, because possible errors are bounds: actual
+errors are smaller and have different signs."""
 UNLIKE = np.array([0.0, 0.3, 0.5, 1.0])
-"""By reason (:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED): largest error of a
-message whose rate is in doubt, as a share of its latency."""
+"""Largest error of a message whose rate is in doubt, as a share of its latency, by reason
+(:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Agreement:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return the results that may differ, as text."""
+        """Return the names of the results that may differ, as text."""
         named = (("the end of the run", self.end), ("the mean latency", self.mean), ("single messages", self.messages))
         return tuple(name for name, agrees in named if not agrees)
 
@@ -44,9 +45,9 @@ ALL, NONE = Agreement(), Agreement(False, False, False)
 
 @dataclass(frozen=True)
 class Doubts:
-    """Possible errors by message: ``off_ps``, of its latency; ``delay_ps``, how much later it may
-    arrive; ``first``, ``needs`` and ``before``: the messages that it waits for (``before``: on its
-    queue pair, -1: none)."""
+    """Possible errors by message. ``off_ps``: error of its latency; ``delay_ps``: how much later it
+    may arrive; ``first``, ``needs`` and ``before``: the messages that it waits for (``before``: the
+    previous one on its queue pair, -1: none)."""
 
     off_ps: np.ndarray
     delay_ps: np.ndarray
@@ -56,8 +57,8 @@ class Doubts:
 
 
 def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
-    """Return the agreement of a run with these times. The possible errors of the messages that it
-    waits for add to a message's own."""
+    """Return the agreement of a run with these times. A message's possible error includes those of
+    the messages that it waits for."""
     from softib.sim.validity_kernels import gather_doubts
 
     took = (arrived - began).astype(np.float64)
@@ -77,8 +78,8 @@ def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
 
 
 def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
-    """Limit the ``agreement`` of the outcome ``judged`` to values confirmed by ``other`` (another
-    layer, on the same messages)."""
+    """Limit the ``agreement`` of the outcome ``judged`` to the values that ``other`` confirms
+    (another layer, on the same messages)."""
     took = [(o.arrived_ps - o.began_ps).astype(np.float64) for o in (judged, other)]
     counts = (took[0] > 0) & (took[1] > 0)
     if not counts.any():

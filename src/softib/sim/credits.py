@@ -1,5 +1,5 @@
-"""Reach of credits: the maximum rate of a virtual lane of a link whose receive buffer is full
-before the first credit returns (IBA chapter 7, flow control)."""
+"""Reach of credits: the maximum rate of a virtual lane whose receive buffer fills before the first
+credit returns (IBA chapter 7, flow control)."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ __all__ = ["Credits", "ahead_ps", "credit_note", "credits_of", "too_long", "vl_b
 
 SHARED_BY = 8
 """Number of data VLs for which a profile states ``vl_blocks``. The operational VLs of a port share
-one memory: Linux' mlx4 driver requests 8, 4, 2 and 1 VLs from ConnectX until the memory
-suffices (mlx4_SET_PORT)."""
+one memory: Linux' mlx4 driver requests 8, 4, 2 and 1 VLs from ConnectX until the memory is
+sufficient (mlx4_SET_PORT)."""
 BLOCK, WINDOW = 64, 2048
-"""Bytes of a credit, and the largest number of blocks by which FCCL is ahead of FCTBS (IBA chapter
-7)."""
+"""Bytes of a credit, and the most blocks by which FCCL can be ahead of FCTBS (IBA chapter 7)."""
 PACKET_HEADERS = 26
-"""LRH 8, BTH 12, ICRC 4, VCRC 2."""
+"""Bytes of headers and checks: LRH 8, BTH 12, ICRC 4, VCRC 2."""
 CREDIT_OCTETS = 8
 """A flow-control packet."""
 NS_PER_M = 5.0
 
 
 def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
-    """Receive buffer of each data VL in credits of 64 bytes (int64): ``blocks`` if eight VLs are
-    operational, more with fewer VLs, fewer with more, and at most the limit of FCCL's 12 bits.
-    ``operational``: codes of OperationalVLs; a code that was never written means eight."""
+    """Return the receive buffer of each data VL in credits of 64 bytes (int64). It is ``blocks`` if
+    eight VLs are operational, more with fewer VLs, fewer with more VLs, and at most the limit of
+    FCCL's 12 bits. ``operational``: codes of OperationalVLs; a code that was never written means
+    eight."""
     vls = np.where(operational > 0, DATA_VLS[operational & 7], SHARED_BY)
     return np.minimum(blocks * SHARED_BY // vls, WINDOW)
 
 
 @dataclass(frozen=True)
 class Credits:
-    """Limits by sending port (float64[ports]). ``gbps``: maximum rate of one VL of its link (inf:
-    not limited by credits); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
-    cable over which that buffer keeps the link full; ``packet``: bytes of a full packet, ``fit``:
-    of all full packets that the buffer holds, ``spare``: of the rest of the buffer; ``back_ps``:
-    from the first byte of a packet to the return of its credit."""
+    """Limits by sending port (float64[ports]). ``gbps``: maximum rate of one VL of the link (inf:
+    credits do not limit it); ``octets``: receive buffer of a VL at the other end; ``reach_m``:
+    longest cable over which that buffer keeps the link full; ``packet``: bytes of a full packet;
+    ``fit``: bytes of all full packets that the buffer holds; ``spare``: bytes of the rest of the
+    buffer; ``back_ps``: time from the first byte of a packet to the return of its credit."""
 
     gbps: np.ndarray
     octets: np.ndarray
@@ -95,9 +95,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """Return the lead of a message over the long-run rate of the credits, in picoseconds (int64 by
-    message), if it starts with all credits: it sends the bytes of one buffer at the link's rate, the
-    next ones a round trip later. ``octets``: its bytes on the wire."""
+    """Return the lead (ps, int64 by message) that a message has over the long-run rate of the
+    credits if it starts with all credits: it sends the bytes of one buffer at the link's rate, and
+    the next ones a round trip later. ``octets``: its bytes on the wire."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)

@@ -1,9 +1,9 @@
 """The fluid layer: every message has its max-min fair rate; rates change when messages begin and
 end. Messages that send on one path at once are one flow.
 
-It models links and VLs shared by flows, from the tables of the fabric, static rates, dependencies,
-and the unloaded delay of a path. It does not model packets, credits and queues;
-``Outcome.agreement`` states how much they matter (docs/simulate.md).
+It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
+the delay of a path without load. It does not model packets, credits and queues;
+``Outcome.agreement`` states how much these matter (docs/simulate.md).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ANOTHER_RATE = {
 STEP = 1 << 13
 """Messages between two calls of ``progress``."""
 CHANGES = 1 << 19
-"""Changes of rates between two calls of ``progress``: about half a second."""
+"""Number of rate changes between two calls of ``progress``: about half a second."""
 Progress = Callable[[int, int, int], None]
 """Called with messages that ended, all messages, and the virtual time in ps."""
 
@@ -58,7 +58,7 @@ def run(
     progress: Progress | None = None,
     sample_ps: int = 0,
 ) -> Outcome:
-    """Return the times of ``messages`` on ``fabric`` (or a :class:`~softib.sim.paths.Plane` of
+    """Return the times of ``messages`` on ``fabric`` (or on a :class:`~softib.sim.paths.Plane` of
     it) with its present tables.
 
     ``sample_ps``: take samples of loads at this interval (0: none).
@@ -205,8 +205,9 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that a message may lose because others used credits (float64): its whole lead
-    over the long-run rate if it shares its path or waits for its queue pair."""
+    """Return the time that a message may lose because others used credits (float64). It is the
+    message's whole lead over the long-run rate if it shares its path or waits for its queue
+    pair."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
@@ -219,9 +220,9 @@ def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
 
 
 def _sooner(s: _State) -> np.ndarray:
-    """Return the part of each message's doubt that is not a delay (float64): a port that serves
-    inputs unevenly still sends the same amount, so its messages have all arrived when the last one has.
-    With several such ports, one may delay another."""
+    """Return the part of each message's doubt that is not a delay (float64). A port that serves
+    inputs unevenly still sends the same amount, so its last message arrives at the same time. With
+    several such ports, one may delay another."""
     from softib.sim.validity_kernels import UNEVEN
 
     t, at = s.traffic, np.maximum(s.doubt.was, 0)
@@ -237,7 +238,7 @@ def _sooner(s: _State) -> np.ndarray:
 
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
-    """Return the first messages whose rate may be wrong, by cause."""
+    """Return the first messages whose rate may be wrong, for each cause."""
     first = s.doubt.found
     if first[0] < 0:
         return []

@@ -28,8 +28,8 @@ free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of event
 ``position``, ``key`` ps. A computation uses the processor ``line``, which is ``busy`` until that time.
 Order of a queue pair and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
-"""The messages that wait for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its
-completion, 0: for its arrival."""
+"""The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
+they wait for its completion, 0 for its arrival."""
 CLOCK = Rows(
     "Scalars of a run of the fluid layer.",
     i8("queued", "events", "Events that wait."),
@@ -67,8 +67,8 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one fewer message; its data begins to leave when it is posted and its queue
-    pair is free."""
+    """Count one dependency of message i as done; its data begins to leave when it is posted and its
+    queue pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
@@ -77,15 +77,15 @@ def one_less(tr, ck, i):
 
 @kernel
 def release(tr, ck, i, when):
-    """A dependency of message i is done at ``when``."""
+    """Record that a dependency of message i is done at ``when``."""
     tr.ready[i] = max(tr.ready[i], when)
     one_less(tr, ck, i)
 
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """Free the queue pair of message i for the next one; the request of a READ after a READ was
-    sent while the first one's data arrived."""
+    """Free the queue pair of message i for the next one. The request of a READ that follows a READ
+    was sent while the first one's data arrived."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -94,8 +94,8 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last byte of message i left: set its arrival and completion, and release the messages
-    that wait for either."""
+    """Record that the last byte of message i has left: set its arrival and completion, and release
+    the messages that wait for either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
     part(fl, li, ro, tr, ck, i, now)
@@ -120,17 +120,17 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """Return when message i is in memory: at ``arrived`` if alone, otherwise after the last packet
-    of the message before it."""
+    """Return when message i is in memory: at ``arrived`` if it is alone, otherwise after the last
+    packet of the previous message."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
 
 @kernel
 def complete(tr, ws, ck, i):
-    """Message i has ended: release the messages that wait for its completion. RC completes requests in
-    the order in which they were posted (IBA 9.7.5.1), so a WRITE whose bytes left before the data of
-    an earlier READ arrived waits for the READ, and both complete together."""
+    """End message i: release the messages that wait for its completion. RC completes requests in
+    the order in which they were posted (IBA 9.7.5.1). So a WRITE whose bytes left before the data
+    of an earlier READ arrived waits for the READ, and both complete together."""
     while True:
         p = tr.completes_behind[i]
         if p >= 0:
@@ -147,10 +147,10 @@ def complete(tr, ws, ck, i):
 
 @kernel
 def may_leave(tr, ck, do, i, now):
-    """Return whether the data of message i may begin to leave now. Otherwise move its event to
-    a later time: if the adapter's message rate is the limit, or if only the request of a READ leaves
-    now, after which the queue pair continues with the next message. Responses are in the order of
-    requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
+    """Return whether the data of message i may begin to leave now. Otherwise move its event to a
+    later time. That is the case if the adapter's message rate is the limit, or if only the request
+    of a READ leaves now; the queue pair then continues with the next message. Responses follow the
+    order of requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
     if tr.gap_ps[i] > 0:
         port = tr.source[i]
         leaves = now - tr.request[i] + tr.lead_ps[i]
@@ -194,8 +194,8 @@ def begin(fl, li, ro, tr, ck, do, i, now):
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor runs it when it is free. Messages that wait for it
-    continue at its end."""
+    """Begin computation i, which is ready, when its processor is free. Messages that wait for it
+    continue when it ends."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]
     tr.busy[tr.line[i]] = over

@@ -1,8 +1,8 @@
-"""An all-to-all as shift phases with a barrier after each, with the fluid layer's rules, but
-without a flow for every pair at once: 11,664 hosts have 136 million messages. In a phase all
-messages begin together and have one size, so the busiest channel determines when the last one ends
-(:mod:`softib.sim.phase_kernels`). A phase whose result path delays could change is run message by
-message.
+"""An all-to-all as shift phases with a barrier after each. It uses the fluid layer's rules, but
+does not create a flow for every pair at once: 11,664 hosts have 136 million messages. In a phase
+all messages begin together and have one size, so the busiest channel determines when the last one
+ends (:mod:`softib.sim.phase_kernels`). A phase whose result could depend on path delays is run
+message by message.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["PhaseTables", "Phases", "shift_phases", "tables_of"]
 
 @dataclass(frozen=True)
 class PhaseTables:
-    """``hosts``: CA ports with an address. ``alike``: the number of hosts, from the first, that have a
-    switch and adapters of one speed, so that loads determine a phase (0: never; there are several MTUs
-    or SLs, latencies of a what-if, or cables longer than the reach of their credits). ``edge``: rows of
-    the switches that hosts have links to; ``links`` and ``ends`` as
-    :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`; ``rates`` of
-    the links to hosts (Gb/s), which ``ends.rate_of`` names."""
+    """``hosts``: CA ports with an address. ``alike``: number of hosts, counted from the first, that
+    have a switch and adapters of one speed, so that loads determine a phase. It is 0 if loads never
+    do (several MTUs or SLs, latencies of a what-if, or cables longer than the reach of their
+    credits). ``edge``: rows of the switches that have links to hosts; ``links`` and ``ends`` are
+    :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`; ``rates``:
+    rates of the links to hosts (Gb/s), indexed by ``ends.rate_of``."""
 
     hosts: int
     alike: int
@@ -89,8 +89,8 @@ def _one_sl(plane: Plane, hosts: int) -> int:
 
 
 def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
-    """Return which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs per byte,
-    the even one in the high bits)."""
+    """Return which of the adapters' ports ``port`` send ``sl`` on a data VL (SL2VL: two SLs per
+    byte, the even one in the high bits)."""
     pair = t.sl2vl[t.sl2vl_base[port], sl >> 1]
     return np.asarray((pair & 15 if sl & 1 else pair >> 4) < t.vls[port])
 
@@ -110,17 +110,18 @@ def _links(plane: Plane, sl: int) -> Any:
 
 
 MAX_BYTES = 2 << 30
-"""Room for the table of paths (11,664 hosts at 648 leaves: 150 MB)."""
+"""Largest size of the table of paths (11,664 hosts at 648 leaves need 150 MB)."""
 HOPS = 5
-"""Hops after the first for which the table initially has room: those of a tree of three levels."""
+"""Number of hops after the first for which the table initially has room: those of a tree of three levels."""
 CHUNK = 256
 """Phases between two calls of ``progress``."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """``took_ps`` int64 by phase, from the barrier before to the completion of its last message;
-    ``most``: flows on the fullest channel. ``enumerated``: phases that were run message by message."""
+    """``took_ps`` int64 by phase: time from the barrier before it to the completion of its last
+    message. ``most``: flows on the fullest channel. ``enumerated``: phases that were run message by
+    message."""
 
     shifts: np.ndarray
     took_ps: np.ndarray
@@ -211,8 +212,9 @@ def _by_loads(
 
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's
-    link, 1000 × bits on the wire) of a message on a path that takes no time."""
+    """Return, for a message on a path that takes no time, ``tail_ps`` of
+    :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link, and 1000 × its bits
+    on the wire."""
     from softib.sim.phase_kernels import TAIL
 
     n, none = len(gbps), np.zeros(0, np.int64)
@@ -226,9 +228,9 @@ def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float
 
 
 def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:
-    """Return the paths among the first ``n`` hosts, or None if loads do not determine a phase:
-    hosts without a switch, adapters of several speeds, links of several MTUs or VLs, SLs by pair,
-    pairs without a path, more paths than the table has room for."""
+    """Return the paths among the first ``n`` hosts, or None if loads do not determine a phase. That
+    is the case for hosts without a switch, adapters of several speeds, links of several MTUs or
+    VLs, SLs by pair, pairs without a path, or more paths than the table can hold."""
     from softib.sim.phase_kernels import Paths, fill_all, fill_shifts
 
     if n > tables.alike:

@@ -131,8 +131,8 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, port: np.ndarray, flows: int
 
 
 def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(next, before)``: the next message of each one's queue pair, and the one before it
-    (int64; -1: none). Computations have none."""
+    """Return ``(next, before)``: for each message, the next and the previous message of its queue
+    pair (int64; -1: none). Computations have none."""
     after, before = np.full(len(m), -1, np.int64), np.full(len(m), -1, np.int64)
     order = np.argsort(m.qp, kind="stable")
     same = (m.qp[order][1:] == m.qp[order][:-1]) & ~m.computes[order][1:]
@@ -141,8 +141,9 @@ def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_direction(m: Messages) -> np.ndarray:
-    """Return for each message the one before it on its queue pair whose payload goes in the same
-    direction to the same memory (int64; -1: none): these arrive in order (IBA chapter 9, ordering)."""
+    """Return for each message the previous one on its queue pair whose payload goes in the same
+    direction to the same memory (int64; -1: none): these arrive in order (IBA chapter 9,
+    ordering)."""
     before = np.full(len(m), -1, np.int64)
     rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
     direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)
@@ -154,16 +155,17 @@ def same_direction(m: Messages) -> np.ndarray:
 
 
 def asks_first(m: Messages, after: np.ndarray, request_ps: np.ndarray) -> np.ndarray:
-    """Return ps from the request of a READ until its data begins to leave, if the next message of
-    the queue pair is not a READ and follows the request (int64); 0 for all others."""
+    """Return the time in ps from the request of a READ until its data begins to leave, if the next
+    message of the queue pair is not a READ and follows the request (int64); 0 for all other
+    messages."""
     read = m.opcode == Opcode.READ
     return np.where(read & (after >= 0) & ~read[after], request_ps, 0)
 
 
 def message_gaps(plane: Plane, m: Messages, octets: np.ndarray, asks: np.ndarray) -> np.ndarray:
     """Return the adapter's minimum time in ps from the request of each message to the next one of
-    its port (int64); 0 if the bytes of the message take longer, so that the link is the limit. A READ
-    of which only the request leaves at first (``asks``) counts as short."""
+    its port (int64); 0 if the bytes of the message take longer, so that the link is the limit. A
+    READ counts as short if only its request leaves at first (``asks``)."""
     gap = round(plane.profile.message_gap_ns * 1000)
     gbps = plane.gbps[plane.ends[m.src]]
     wire_ps = np.divide(octets * 8000.0, gbps, out=np.zeros(len(m)), where=gbps > 0)

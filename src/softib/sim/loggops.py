@@ -1,11 +1,9 @@
-"""The LogGOPS layer: ranks with processor overheads, adapters that handle one message at a time
-in each direction, and a fabric without congestion. L and G of each
-pair
-of hosts come from its path in the fabric's forwarding tables
-(:mod:`softib.sim.timing`), so a single message takes the same time as in the fluid layer; g and O
-are the adapter's time for a message's bytes. Links between switches are never the limit: the
-model has no congestion (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
-"LogGOPSim", 2010).
+"""The LogGOPS layer: ranks with processor overheads, adapters that handle one message at a time in
+each direction, and a fabric without congestion. L and G of each pair of hosts come from its path in
+the fabric's forwarding tables (:mod:`softib.sim.timing`), so a single message takes as long as in
+the fluid layer. g and O are the adapter's time for a message's bytes. Links between switches are
+never the limit, because the model has no congestion (Alexandrov et al., "LogGP", 1995; Hoefler,
+Schneider, Lumsdaine, "LogGOPSim", 2010).
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ MTU = 4096
 
 @dataclass(frozen=True)
 class Loggops:
-    """``ended_ps`` by operation (-1: it never ended), ``end_ps`` of all."""
+    """``ended_ps`` by operation (-1: it never ended); ``end_ps``: end of all operations."""
 
     ended_ps: np.ndarray
     end_ps: int
@@ -41,8 +39,8 @@ def _slots(n: int) -> np.ndarray:
 
 
 def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarray) -> np.ndarray:
-    """Return the row that matches each send or receive, the k-th with the k-th of the same source,
-    target and tag; -1 without a match, and for computations (int64)."""
+    """Return the row that matches each send or receive: the k-th send with the k-th receive of the
+    same source, target and tag. -1 for rows without a match, and for computations (int64)."""
     from softib.sim.loggops_kernels import match
 
     n = len(kind)
@@ -60,7 +58,7 @@ def loggops(
     ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in
     :data:`~softib.sim.loggops_kernels.COSTS`.
 
-    Raises :class:`InputError` if there is no path from a rank to another.
+    Raises :class:`InputError` if there is no path between two ranks.
     """
     from softib.sim.loggops_kernels import COSTS, Busy, Costs, Program, Queue, groups, run, turned
 

@@ -7,10 +7,11 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor; ``receive``: of a
-send its receive, of a receive its send (-1: none); ``to[first[i]:first[i + 1]]`` wait for i; ``left``:
-the number of operations that each waits for (a receive also for its message), ``ready`` ps when the
-last of them was done, ``ended`` ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
+"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor. ``receive``:
+for a send its receive, for a receive its send (-1: none). The operations ``to[first[i]:first[i +
+1]]`` wait for i. ``left``: number of operations that each waits for (a receive also waits for its
+message); ``ready``: ps when the last of them was done; ``ended``: ps (-1: not yet). ``pair``: for a
+send, the row of :data:`Pairs`."""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
 """By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps per
@@ -36,9 +37,9 @@ Busy = table(
     "LoggopsBusy",
     "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives",
 )
-"""Busy until (ps): processors of ranks; both directions of the adapters of hosts, for all messages
-and for those of a single packet (``carried``: total ps of receiving so far); of queue pairs the
-sender, the path of the last message, and the receiver."""
+"""Busy until (ps). For processors: ranks. For adapters: both directions of each host, for all
+messages and for messages of a single packet (``carried``: total ps of receiving so far). For queue
+pairs: the sender, the path of the last message, and the receiver."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -46,9 +47,9 @@ ENVELOPE = 30
 
 @kernel
 def groups(a, b, c, slots, representative, group):
-    """Number the distinct (a, b, c) of rows in order of first appearance: ``group[i]`` of row i,
-    ``representative``: the first row of each; returns how many. ``slots``: filled with -1, a power of
-    two, at least twice the number of rows."""
+    """Number the distinct (a, b, c) of rows in order of first appearance. ``group[i]`` is the
+    number of row i; ``representative`` is the first row of each number. Returns the count.
+    ``slots``: filled with -1, a power of two, at least twice the number of rows."""
     n, mask = 0, len(slots) - 1
     for i in range(len(a)):
         key = (a[i] * 0x9E3779B1 + b[i] * 0x85EBCA77 + c[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF
@@ -72,8 +73,8 @@ def groups(a, b, c, slots, representative, group):
 @kernel
 def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met):
     """Match the k-th send with the k-th receive of the same source, target and tag: ``found[i]`` is
-    the match of row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: scratch
-    arrays, by group and row."""
+    the match of row i (-1: none). ``slots`` is as in :func:`groups`; ``head`` and ``next_of`` are
+    scratch arrays, by group and by row."""
     n, mask = 0, len(slots) - 1
     for i in range(len(kind)):
         if kind[i] == COMPUTE:
@@ -114,8 +115,9 @@ def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met
 
 @kernel
 def turned(needs, value, begin, to):
-    """Reverse a CSR list: ``to[begin[i]:begin[i + 1]]`` is the ``value`` of the entries of
-    ``needs`` that are i, in their order. ``begin`` starts as zeros, two more than there are i."""
+    """Reverse a CSR list: ``to[begin[i]:begin[i + 1]]`` are the ``value`` of all entries of
+    ``needs`` that equal i, in their order. ``begin`` starts as zeros and has two more elements than
+    there are values of i."""
     n = len(begin) - 2
     for e in range(len(needs)):
         begin[needs[e] + 2] += 1
@@ -170,7 +172,7 @@ def drop_first(queue):
 
 @kernel
 def one_less(program, queue, i, when):
-    """A dependency of i is done at ``when``."""
+    """Record that a dependency of i is done at ``when``."""
     if when > program.ready[i]:
         program.ready[i] = when
     program.left[i] -= 1
@@ -188,7 +190,7 @@ def ends(program, queue, i, when):
 
 @kernel
 def works(program, busy, i, now, ps):
-    """Occupy the processor of i for ``ps``, from ``now`` or when it is free; return the end."""
+    """Occupy the processor of i for ``ps``, from ``now`` or from when it is free; return the end."""
     k = program.processor[i]
     done = max(now, busy.processor[k]) + ps
     busy.processor[k] = done
@@ -197,14 +199,14 @@ def works(program, busy, i, now, ps):
 
 @kernel
 def on_wire(pairs, k, size):
-    """Return ps of ``size`` bytes at the rate of pair k."""
+    """Return the time in ps of ``size`` bytes at the rate of pair k."""
     packets = max((size + pairs.mtu[k] - 1) // pairs.mtu[k], 1)
     return int((size + packets * ENVELOPE) * pairs.ps_octet[k])
 
 
 @kernel
 def other_ps(pairs, k, size):
-    """Return ps of a message of ``size`` bytes in addition to its time on the wire."""
+    """Return the time in ps of a message of ``size`` bytes in addition to its time on the wire."""
     if size <= pairs.inline[0]:
         return pairs.small_ps[k]
     share = (min(size, pairs.mtu[k]) - pairs.inline[0]) / max(pairs.mtu[k] - pairs.inline[0], 1)
@@ -213,9 +215,9 @@ def other_ps(pairs, k, size):
 
 @kernel
 def inject(program, pairs, costs, queue, busy, i, now):
-    """Start to send message i when the adapter is free and its queue pair has sent earlier
-    messages; it arrives later. A message of a single packet waits only for others of a single
-    packet: queue pairs send their packets in turn."""
+    """Start to send message i when the adapter is free and its queue pair has sent its earlier
+    messages; it arrives later. A message of a single packet waits only for other such messages,
+    because queue pairs send their packets in turn."""
     k = program.pair[i]
     host, wire = pairs.host_from[k], on_wire(pairs, k, program.size[i])
     took = max(wire, pairs.gap_ps[0])
@@ -235,8 +237,8 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """The first byte of message i leaves. From here on ``ready`` is its arrival, or the later
-    time when the receiver has received earlier messages, less ``carried`` of now."""
+    """The first byte of message i leaves. From here on, ``ready`` is the arrival, or the later time
+    when the receiver has received earlier messages, minus the present ``carried``."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
     program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -288,7 +290,7 @@ def run(program, pairs, costs, queue, busy):
 
 @kernel
 def send(program, pairs, costs, queue, busy, i, now):
-    """Begin send i; return its end, -1: later."""
+    """Begin send i; return its end, or -1 if it ends later."""
     n, k = len(program.rank), program.pair[i]
     writes = program.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
     end = works(program, busy, i, now, costs.of.send_ps + writes)
@@ -311,9 +313,9 @@ def send(program, pairs, costs, queue, busy, i, now):
 @kernel
 def received(program, busy, host, i, now, took):
     """Return when the adapter of ``host`` has received message i, whose last byte arrives ``now``
-    and which needs the link for ``took``. The link is never idle while data arrives, so the message is
-    complete when the link has carried all bytes since its first one, and at the latest ``took`` after
-    all bytes before its last one."""
+    and which needs the link for ``took``. The link is never idle while data arrives. So the message
+    is complete when the link has carried all bytes since the message's first one, and at the latest
+    ``took`` after all bytes before its last one."""
     busy.carried[host] += took
     there = max(now, min(program.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
     busy.receives[host] = max(busy.receives[host], there)
@@ -322,8 +324,9 @@ def received(program, busy, host, i, now, took):
 
 @kernel
 def arrive(program, pairs, costs, queue, busy, i, now):
-    """Message i arrives at the adapter of its receiver: messages one after another, single packets
-    interleaved, those of a queue pair in order. Return when its send has ended, -1: earlier."""
+    """Message i arrives at its receiver's adapter. Messages are received one after another, single
+    packets are interleaved, and messages of a queue pair stay in order. Return when its send has
+    ended, or -1 if that was earlier."""
     k, r = program.pair[i], program.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, program.size[i])
     there = received(program, busy, host, i, now, took)

@@ -1,12 +1,13 @@
 """Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
-flows that a change reaches.
+flows that a change affects.
 
-A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing does
-(Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9), and the share
-that a VL does not use goes to the others. The flows of one VL share equally. A rate is max-min fair if
-and only if each flow has a **bottleneck**: a channel that is full and on which no flow is faster;
-:func:`refill` starts with the flows that a change affects, computes their rates while all others keep
-theirs, and adds the flows whose bottleneck this removed, until every flow has one.
+A channel is one VL of one link. The VLs of a link share its rate as in generalised processor
+sharing (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9). The
+share that a VL does not use goes to the others. The flows of one VL share equally. Rates are
+max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no
+flow is faster. :func:`refill` starts with the flows that a change affects and computes their rates
+while all others keep theirs. It then adds the flows whose bottleneck this removed, until every flow
+has one.
 """
 
 import numpy as np
@@ -49,7 +50,7 @@ Round = table(
 )
 
 SAME = 1e-9
-"""Rates that differ by less are equal."""
+"""Rates that differ by less than this are equal."""
 
 
 @kernel
@@ -108,8 +109,7 @@ def enter(fl, ro, i):
 
 @kernel
 def enter_all(fl, li, ro, c, bound):
-    """Add the flows of channel c to the round; with ``bound`` only those with their bottleneck
-    there."""
+    """Add the flows of channel c to the round; with ``bound``, only flows whose bottleneck is there."""
     e = li.head[c]
     while e >= 0:
         i = fl.owner[e]
@@ -187,8 +187,8 @@ def level_of(li, c):
 
 @kernel
 def gather(fl, li, ro):
-    """Collect the channels of the round's flows: the number of these flows on each, and the rate used
-    by all other flows. For a link with several VLs, all of its flows are included."""
+    """Collect the channels of the round's flows: on each, the number of these flows and the rate
+    that all other flows use. For a link with several VLs, all of its flows are included."""
     stamp, members = ro.size.stamp, ro.members
     ro.size.channels = 0
     k = 0
@@ -247,7 +247,7 @@ def cannot_bind(fl, li, c):
 @kernel
 def fill(fl, li, ro):
     """Compute the rates of the round's flows (``fresh``): repeatedly, the channel with the lowest
-    level fixes the rate of its flows."""
+    level fixes the rates of its flows."""
     n = 0
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -291,8 +291,8 @@ def bind(fl, li, ro, c, level):
 
 @kernel
 def broken(fl, li, ro):
-    """Add flows outside the round that no longer have a bottleneck, or have more than their share of
-    a full one; return whether there were any."""
+    """Return whether there were any flows outside the round that no longer have a bottleneck, or
+    that have more than their share of a full channel; add them."""
     stamp, before = ro.size.stamp, ro.size.members
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -339,8 +339,7 @@ def refill(fl, li, ro):
 
 @kernel
 def restamp(fl, ro):
-    """Start a new round with the same members: marks that the last round left on channels become
-    invalid."""
+    """Start a new round with the same members: the marks that the last round left on channels become invalid."""
     ro.size.stamp += 1
     for k in range(ro.size.members):
         fl.member[ro.members[k]] = ro.size.stamp

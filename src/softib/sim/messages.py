@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 PATH_SL = -1
-"""Value of ``sl``: the SL of the path record if there is one, else 0."""
+"""Value of ``sl``: the SL of the path record if there is one, otherwise 0."""
 NO_LIMIT = 0.0
 """Value of ``rate_gbps``: the rate of the port."""
 MAX_MESSAGE = 1 << 31
@@ -37,8 +37,9 @@ ATOMIC_OCTETS = 8
 
 
 class Opcode(IntEnum):
-    """Operation of a work request (IBA chapter 10); COMPUTE is not a work request: the program
-    computes. WRITE_WITH_IMM takes a receive with its last packet, as a SEND does."""
+    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program
+    computes. WRITE_WITH_IMM takes a receive with its last packet, whereas a SEND takes it with its
+    first."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
@@ -61,8 +62,9 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class Reduction:
-    """An all-reduce of ``size`` bytes by the aggregation nodes: ``hosts`` are rows of the end ports,
-    ``streaming`` the kind of tree, ``rate_gbps`` the largest rate at which a host sends to the tree."""
+    """An all-reduce of ``size`` bytes by the aggregation nodes. ``hosts``: rows of the end ports;
+    ``streaming``: the kind of tree; ``rate_gbps``: the largest rate at which a host sends to the
+    tree."""
 
     hosts: np.ndarray
     size: int
@@ -78,20 +80,20 @@ class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of
     :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
-    ``size`` int64 bytes of payload (a READ: of the response). ``start_ps`` int64: not before
-    this time. ``qp`` int32: messages of one ``qp`` share a queue pair of ``src`` and are sent in
-    the order of their rows; all of them have its ``dst`` (UD: any). ``opcode`` (:class:`Opcode`)
+    ``size`` int64: bytes of payload (of a READ: of its response). ``start_ps`` int64: earliest
+    begin. ``qp`` int32: messages with one ``qp`` share a queue pair of ``src`` and are sent in the
+    order of their rows. All of them have the same ``dst`` (UD: any). ``opcode`` (:class:`Opcode`)
     and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15).
     ``path_bits`` uint8: added to the base LIDs of both ends (modulo the LMC of the port).
     ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`). ``job`` int32: its job.
-    ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0:
-    always enough), ``repost_ps`` int64: delay from the arrival of a SEND until its receive is posted
-    again; for both, the first message of a queue pair counts. ``group`` int32: 0, or n: the
-    datagram goes to all members of ``groups[n - 1]`` except its sender; ``dst`` is any of them.
-    ``reduces`` uint8: 1 if a switch adds up arriving messages: a message that waits for arrivals
-    carries the sum of their ``value`` (int64) and its own. ``requests`` int64[k, 2]: rows of the
-    message that starts each request, and of the one whose arrival ends it. ``reductions``: all-reduces
-    not yet converted to messages over the trees of a fabric.
+    ``receives`` int32: number of receives that the destination's program keeps posted on the queue
+    pair (0: always enough). ``repost_ps`` int64: delay from the arrival of a SEND until its receive
+    is posted again. For both, the first message of a queue pair counts. ``group`` int32: 0, or n:
+    the datagram goes to all members of ``groups[n - 1]`` except its sender; ``dst`` is any of them.
+    ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then
+    carries the sum of their ``value`` (int64) and its own. ``requests`` int64[k, 2]: for each
+    request, the row of the message that starts it and the row of the message whose arrival ends it.
+    ``reductions``: all-reduces not yet converted to messages over the trees of a fabric.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for
     ``delay_ps[i]`` (for example, computation). It waits for the *completion* of a message that its own
@@ -99,8 +101,8 @@ class Messages:
 
     A row with :data:`Opcode.COMPUTE` is not a message: when its dependencies are complete, the
     program of ``src`` (and ``dst``) computes for ``delay_ps``. Its ``qp`` is the processor, of one
-    ``src`` or shared by several: computations of one processor run one after another, in the order in
-    which they become ready. ``size`` is 1.
+    ``src`` or shared by several: the computations of one processor run one after another, in the
+    order in which they become ready. ``size`` is 1.
     """
 
     src: np.ndarray
@@ -136,7 +138,7 @@ class Messages:
 
     @property
     def wait_ps(self) -> np.ndarray:
-        """Return ps between the last dependency of each row and its begin."""
+        """Return the time in ps between the last dependency of each row and its begin."""
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:
@@ -273,7 +275,7 @@ def _column(value: Any, n: int, dtype: Any) -> np.ndarray:
 
 
 def joined(a: Messages, b: Messages) -> Messages:
-    """Concatenate both: queue pairs and dependencies of ``b``, which has no groups, are numbered
+    """Concatenate both. Queue pairs and dependencies of ``b``, which has no groups, are numbered
     after those of ``a``."""
     names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
     joined_columns = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
@@ -314,8 +316,8 @@ Specification 1.0, 3.6.2.8)."""
 
 def without_reads(m: Messages) -> Messages:
     """Return ``m`` with each READ split in two: a request of the reader, in a new row after all
-    others, and the data as a message of the other side, in the READ's row. Messages that wait for the
-    READ wait for its data. Data and requests of a queue pair use separate connections."""
+    others, and the data as a message from the other side, in the READ's row. Messages that wait for
+    the READ wait for its data. Data and requests of a queue pair use separate connections."""
     reads = np.flatnonzero(m.opcode == Opcode.READ)
     if not len(reads):
         return m

@@ -1,5 +1,5 @@
-"""Result of every layer: times at which each message began, arrived and completed, and the counters
-of each port."""
+"""Result of every layer: the times at which each message began, arrived and completed, and the
+counters of each port."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["NEVER", "Outcome", "Sampler", "Samples"]
 
 
 MOST = 200
-"""Largest number of intervals; beyond it, pairs of them are joined."""
+"""Largest number of intervals; beyond it, neighbouring intervals are joined in pairs."""
 BLOCK = 64
 
 
 @dataclass(frozen=True)
 class Samples:
     """``octets`` int64[intervals, ports]: bytes that each port's link carried in each interval of
-    ``interval_ps`` (a packet counts when it begins to leave); ``queued`` int64[intervals, ports, VLs]:
-    bytes that waited for the port in receive buffers of its switch at the end of the interval, in steps
-    of 64 (None: the layer has no queues). Of joined intervals it is the larger value. The last interval
-    may be shorter."""
+    ``interval_ps`` (a packet counts when it begins to leave). ``queued`` int64[intervals, ports,
+    VLs]: bytes, in steps of 64, that waited for the port in receive buffers of its switch at the
+    end of the interval (None: the layer has no queues). When two intervals are joined, ``queued``
+    is the larger value. The last interval may be shorter."""
 
     interval_ps: int
     end_ps: int
@@ -39,15 +39,15 @@ class Samples:
         return np.diff(ends, prepend=0)
 
     def load(self, gbps: np.ndarray) -> np.ndarray:
-        """Return the share of each interval in which links of these rates were busy
+        """Return the share of each interval in which the links were busy, given their rates
         (float64[intervals, ports], at most 1)."""
         can = self.lengths_ps[:, None] * gbps[None, :] / 8e3
         return np.minimum(np.divide(self.octets, can, out=np.zeros(self.octets.shape), where=can > 0), 1.0)
 
 
 class Sampler:
-    """Takes samples every ``interval_ps`` from 0 on; the interval is doubled whenever there are
-    ``most`` (an even number) samples.
+    """Takes samples every ``interval_ps``, starting at 0. The interval is doubled when there are
+    ``most`` samples (an even number).
 
     Raises :class:`InputError` for an interval below 1 ps.
     """
@@ -66,8 +66,8 @@ class Sampler:
         return (len(self._octets) + 1) * self.interval_ps
 
     def take(self, octets: np.ndarray, blocks: np.ndarray | None = None) -> None:
-        """Take the due sample: bytes that each port has sent since time 0, blocks of 64 bytes queued
-        by port VL."""
+        """Take the sample that is due: bytes that each port has sent since time 0, and blocks of 64
+        bytes queued by port VL."""
         self._add(octets, blocks)
         if len(self._octets) == self.most:
             self._join()
@@ -97,7 +97,7 @@ class Sampler:
 
 
 NEVER = -1
-"""A time that did not happen."""
+"""Time of an event that did not happen."""
 
 
 @dataclass
@@ -105,20 +105,21 @@ class Outcome:
     """A run of one layer.
 
     ``began_ps``, ``arrived_ps`` (the last byte is in the destination's memory) and ``completed_ps``
-    (the sender's completion) int64 by message, :data:`NEVER` if they did not happen. ``end_ps``:
+    (the sender's completion): int64 by message, :data:`NEVER` if it did not happen. ``end_ps``:
     virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by port of the
-    fabric: the increments of this run. ``agreement``: the results that agree with the packet layer
-    (``why_not`` has the reasons against the others). ``deadlock``: (port, VL) of a cycle of buffers
-    that wait for each other, empty without one; ``dissolved``: the same for a cycle that HOQLife or
-    lifetimes dissolved. ``notes``: text lines, for example on an unspecified SL. ``wall_s`` and
-    ``work`` (events, packets, packet hops, rate changes …): effort of the run. ``sl_counters`` and
-    ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
-    :data:`~softib.fabric.counters.VL_COUNTERS`): only with an option of the packet layer. ``values``
-    int64 by message: the value that it carried, if switches reduce. ``network``: ``infiniband``,
-    ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only: further counters of each port (pause
-    frames, drops, marks, queues, CPU of the host), by name. ``samples``: loads and queues over time,
-    ``log``: events of watched packets (:class:`~softib.sim.packet.log.PacketLog`); None unless
-    requested. ``interrupted``: Ctrl-C ended the run.
+    fabric: the increments of this run. ``agreement``: which results agree with the packet layer;
+    ``why_not`` gives the reasons why others do not. ``deadlock``: (port, VL) of a cycle of buffers
+    that wait for each other, empty if there is none. ``dissolved``: the same for a cycle that
+    HOQLife or lifetimes dissolved. ``notes``: text lines, for example on an unspecified SL.
+    ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …) give the effort of the
+    run. ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
+    :data:`~softib.fabric.counters.VL_COUNTERS`) exist only with an option of the packet layer.
+    ``values`` int64 by message: the value that it carried, if switches reduce. ``network``:
+    ``infiniband``, ``roce`` or ``tcp``. ``port_figures``, for Ethernet only: further figures of
+    each port by name (pause frames, drops, marks, queues, CPU of the host). ``samples``: loads and
+    queues over time, ``log``: events of watched packets
+    (:class:`~softib.sim.packet.log.PacketLog`); None unless requested. ``interrupted``: Ctrl-C
+    ended the run.
     """
 
     layer: str

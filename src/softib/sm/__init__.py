@@ -1,1 +1,1 @@
-"""Subnet manager and administrator; it learns the subnet only from MADs."""
+"""Subnet manager and administrator; they learn the subnet only from MADs."""

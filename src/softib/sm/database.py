@@ -43,8 +43,9 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "switch_info": (np.uint8, (64,), 0),
     "has_switch_info": (np.bool_, (), 0),
 }
-"""``node_route``: row of ``routes`` by which the node was discovered; ``node_entered``: that route belongs to one of a
-CA's ports; ``node_ok``: the node answered all requests needed to use it. ``switch_info`` is zeros for a CA."""
+"""``node_route``: row of ``routes`` over which the node was discovered; ``node_entered``: that
+route leads to one of a CA's ports; ``node_ok``: the node answered all requests that are needed to
+use it. ``switch_info`` is zeros for a CA."""
 
 _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_node": (np.int32, (), 0),
@@ -58,26 +59,27 @@ _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_lid": (np.uint16, (), 0),
     "port_lmc": (np.uint8, (), 0),
 }
-"""``port_peer`` is the port found by a NodeInfo through the port (-1: none). ``port_route`` is the row
-of ``routes`` that leads to the port (CA) or its switch; ``port_lid`` and ``port_lmc`` are set by the LID manager."""
+"""``port_peer`` is the port that answered a NodeInfo sent through this port (-1: none).
+``port_route`` is the row of ``routes`` that leads to the port (CA) or to its switch. The LID
+manager sets ``port_lid`` and ``port_lmc``."""
 
 
 class Database:
-    """Growing columns. Public arrays (``db.node_guid`` …) are views of the rows in use."""
+    """Growing columns. The public arrays (``db.node_guid`` …) are views of the rows in use."""
 
     def __init__(self) -> None:
         self.n_nodes = self.n_ports = 0
         self.routes = Routes()
         self.sm_port = -1
-        """Row of the port that the subnet manager sends from."""
+        """Row of the port from which the subnet manager sends."""
         self._node = {k: _column(v, 64) for k, v in _NODE_COLUMNS.items()}
         self._port = {k: _column(v, 1024) for k, v in _PORT_COLUMNS.items()}
         self._by_guid = np.zeros(0, np.int32)
-        """Nodes in the order of their GUIDs; sorted again if nodes were added."""
+        """Nodes in the order of their GUIDs; sorted again after nodes were added."""
         self.vports = VPortTable()
 
     def __getattr__(self, name: str) -> np.ndarray:
-        # Only reached for names that are not instance attributes: the columns.
+        # Python calls this only for names that are not instance attributes: the columns.
         if name in _NODE_COLUMNS:
             return self._node[name][: self.n_nodes]
         if name in _PORT_COLUMNS:
@@ -134,8 +136,8 @@ class Database:
         return nodes
 
     def refresh_nodes(self, nodes: np.ndarray, info: np.ndarray) -> None:
-        """Known nodes answered NodeInfo (uint8[n, 64]) again: a device that restarted may have
-        other firmware."""
+        """Update known nodes that answered NodeInfo (uint8[n, 64]) again: a device may have other
+        firmware after a restart."""
         self._node["node_info"][nodes] = info
         for name in ("revision", "sys_guid", "vendor_id", "device_id"):
             self._node[name][nodes] = NodeInfo.fields[name].get(info)
@@ -173,8 +175,8 @@ class Database:
         return out
 
     def drop_nodes(self, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Remove nodes (bool[nodes]) and their ports; the others keep their order. Returns the new row of each
-        old node and of each old port, -1 for removed ones."""
+        """Remove nodes (bool[nodes]) and their ports; the others keep their order. Returns the new
+        row of each old node and of each old port, -1 for those removed."""
         keep_port = ~removed[self.port_node]
         node_row = np.where(removed, -1, np.cumsum(~removed) - 1).astype(np.int32)
         port_row = np.where(keep_port, np.cumsum(keep_port) - 1, -1).astype(np.int32)
@@ -214,8 +216,9 @@ class Database:
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 
     def end_ports(self, guids: np.ndarray | None = None) -> np.ndarray:
-        """Return ports that own LIDs: port 0 of each usable switch, and each CA port that answered;
-        by PortGUID, the SM's first. ``guids``: only ports with these PortGUIDs."""
+        """Return the ports that have LIDs: port 0 of each usable switch, and each CA port that
+        answered; sorted by PortGUID, with the manager's port first. ``guids``: limit the result to
+        ports with these PortGUIDs."""
         rows = np.arange(self.n_ports) if guids is None else np.flatnonzero(np.isin(self.port_guid, guids))
         node, number = self.port_node[rows], self.port_num[rows]
         on_switch = self.node_type[node] == NodeType.SWITCH
@@ -228,9 +231,9 @@ class Database:
         return PortInfo.port_state.get(self.port_info[ports])
 
     def port_modifier(self, ports: np.ndarray) -> np.ndarray:
-        """Return AttributeModifier of PortInfo of ``ports``: the portnum, and
-        SMSupportExtendedSpeeds if the device has these components (for a switch: port 0's
-        CapabilityMask)."""
+        """Return the AttributeModifier of PortInfo of ``ports``: the portnum, and
+        SMSupportExtendedSpeeds if the device supports these components (for a switch: according to
+        port 0's CapabilityMask)."""
         says = np.where(self.are_external(ports), self.node_base[self.port_node[ports]], ports)
         extended = self.has_port_info[says] & (
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
@@ -238,7 +241,7 @@ class Database:
         return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
 
     def locations(self, ports: np.ndarray) -> list[Location]:
-        """Return (NodeGUID, portnum) of each of ``ports``, the key that is stable between sweeps."""
+        """Return (NodeGUID, portnum) of each of ``ports``: the key that stays valid between sweeps."""
         return list(zip(self.node_guid[self.port_node[ports]].tolist(), self.port_num[ports].tolist(), strict=True))
 
     def location(self, port: int) -> Location:
@@ -260,7 +263,7 @@ class Database:
         return f"{self.name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
 
     def with_names(self, text: str) -> str:
-        """Return ``text`` with the names of nodes for their NodeGUIDs; a name that several have is not used."""
+        """Return ``text`` with NodeGUIDs replaced by node names; a name that several nodes have is not used."""
         return _GUID.sub(lambda found: self._name_of(int(found[1], 16)) or found[0], text)
 
     def _name_of(self, guid: int) -> str:

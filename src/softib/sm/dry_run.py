@@ -1,9 +1,9 @@
-"""Dry run: the changes that a manager would make, without making them. Every Set is sent as the Get of the same
-attribute.
+"""Dry run: find the changes that a manager would make, without making them. Every Set is sent as
+the Get of the same attribute.
 
-The manager gets the answer as if its Set had succeeded, and continues; the difference to the device's state is
-recorded. So a whole sweep runs, and collects the differences. Only Gets are sent (IBA
-13.4.5).
+The manager gets the answer as if its Set had succeeded, and continues; each difference from the
+device's state is recorded. So a whole sweep runs and collects the differences. Only Gets are sent
+(IBA 13.4.5).
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ TABLES: dict[int, tuple[str, Any, int]] = {
     int(SmpAttr.VL_ARB): ("VLArbitrationTable", ">u2", 32),
     int(SmpAttr.MLNX_VPORT_PKEY_TABLE): ("VPortPKeyTable", ">u2", 32),
 }
-"""Attribute → its name, the type of an entry, and entries of a block."""
+"""Attribute → its name, the type of an entry, and the number of entries in a block."""
 
 
 COMMANDS = ("client_reregister",)
-"""Components that request an action and hold no state; a new master sets ClientReregister on every CA port
-(IBA 14.2.5.6)."""
+"""Components that request an action and hold no state; for example, a new master sets
+ClientReregister on every CA port (IBA 14.2.5.6)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class PlannedRow(Result):
     """One component, or one entry of a table."""
 
     what: str | int
-    """Component, or index of the entry."""
+    """Name of the component, or index of the entry."""
     now: int
     then: int
 
@@ -82,18 +82,18 @@ class AttributeChange(Result):
 
 
 class DryRun:
-    """Between a manager and its wire: :meth:`out` for outgoing, :meth:`back` for incoming MADs."""
+    """Sits between a manager and its wire: :meth:`out` takes outgoing and :meth:`back` incoming MADs."""
 
     def __init__(self) -> None:
         self._wanted: dict[int, np.ndarray] = {}
         self._held: dict[tuple[bytes, int, int], np.ndarray] = {}
         self._then: dict[tuple[bytes, int, int], np.ndarray] = {}
         self.sets = self.assumed = 0
-        """Sets that were not sent (without repetitions); those of other classes are assumed to succeed."""
+        """Number of Sets that were not sent (without repetitions); those of other classes are assumed to succeed."""
         self._assumed: list[MadBatch] = []
 
     def out(self, outbox: MadBatch) -> MadBatch:
-        """Return ``outbox`` without Sets: each becomes the Get of the same attribute."""
+        """Return ``outbox`` with each Set replaced by the Get of the same attribute."""
         smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
         others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, CLASS_AT] != MgmtClass.SUBN_ADM)
         if others.any():  # addressed by LIDs that ports do not have yet
@@ -116,7 +116,7 @@ class DryRun:
         return outbox
 
     def back(self, inbox: MadBatch | None) -> MadBatch | None:
-        """Return ``inbox`` with the answers that the manager expects to its Sets."""
+        """Return ``inbox`` with the answers that the manager expects for its Sets."""
         if self._assumed:
             inbox = MadBatch.concat([*self._assumed, *([] if inbox is None else [inbox])])
             self._assumed.clear()
@@ -180,9 +180,8 @@ def _name(attr: int) -> str:
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the content of the device after Set(``wanted``): components whose zero means "no
-    change" stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange
-    likewise."""
+    """Return the content of the device after Set(``wanted``). Components whose zero means "no
+    change" stay (IBA 14.2.5.6); PortStateChange (14.2.5.4) and VPortStateChange are cleared."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):

@@ -1,4 +1,4 @@
-"""The journal of an administrator: keys of the records that changed since the last reading.
+"""The journal of an administrator: keys of the records that changed since it was last read.
 Standbys get only those (:mod:`softib.sm.replication`)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Journal:
-    """Keys of records, each once, in the order of their last change."""
+    """Keys of records in the order of their last change, each key once."""
 
     def __init__(self) -> None:
         self._keys: dict[bytes, None] = {}

@@ -7,27 +7,27 @@ from softib.iba.sa_records import PathRecord
 from softib.jit import kernel, table
 
 Hops = table("Hops", "lft switch_of_node node_base node_nports port_node port_peer mtu rank")
-"""Tables and cables: ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are the capability of each
-port."""
+"""Tables and cables. ``lft`` is uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are the
+capabilities of each port."""
 PathFields = table("PathFields", "source_guid target_guid slid dlid pkey sl mtu rate life")
-"""Fields of PathRecords: uint64 GUIDs, the others int64."""
+"""Fields of PathRecords: GUIDs are uint64, the others int64."""
 
 MAX_SWITCHES = 64
 DGID_AT, SGID_AT, DLID_AT, SLID_AT = (getattr(PathRecord, f).byte for f in ("dgid", "sgid", "dlid", "slid"))
 REVERSIBLE_AT, PKEY_AT = PathRecord.reversible.byte, PathRecord.pkey.byte
 SL_AT = PathRecord.qos_class.byte + 1
-"""Byte with the end of QosClass, and SL in its lower half."""
+"""Byte that holds the end of QosClass and, in its lower half, the SL."""
 MTU_AT, RATE_AT, LIFE_AT = (getattr(PathRecord, f).byte for f in ("mtu", "rate", "packet_life_time"))
 REVERSIBLE, EXACTLY = 0x80, 0x80
-"""Bit 7 of its byte; selector 2 in bits 7 and 6 (IBA 15.2.5.16)."""
+"""REVERSIBLE is bit 7 of its byte; EXACTLY is selector 2 in bits 7 and 6 (IBA 15.2.5.16)."""
 
 
 @kernel(_nrt=False)
 def walk(t, source, target, dlid, hops, out_mtu, out_rank):
-    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the :data:`Hops` ``t``.
+    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the tables ``t`` (:data:`Hops`).
 
-    Out: ``hops`` int16 (switches passed, -1: the tables lead elsewhere, end or loop), smallest ``out_mtu`` and
-    ``out_rank``.
+    Out: ``hops`` int16 (number of switches passed; -1 if the tables lead elsewhere, end or loop),
+    and the smallest MTU and rate on the path, ``out_mtu`` and ``out_rank``.
     """
     lft, switch_of_node, node_base, node_nports = t.lft, t.switch_of_node, t.node_base, t.node_nports
     port_node, port_peer, mtu, rank = t.port_node, t.port_peer, t.mtu, t.rank
@@ -74,8 +74,8 @@ def walk(t, source, target, dlid, hops, out_mtu, out_rank):
 
 @kernel(_nrt=False)
 def write_paths(prefix, fields, out):
-    """Write :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly"
-    (IBA 15.2.5.16)."""
+    """Write :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros). Paths are
+    reversible, and every selector is "exactly" (IBA 15.2.5.16)."""
     source_guid, target_guid, slid, dlid = fields.source_guid, fields.target_guid, fields.slid, fields.dlid
     pkey, sl, mtu, rate, life = fields.pkey, fields.sl, fields.mtu, fields.rate, fields.life
     for i in range(len(out)):
@@ -94,11 +94,11 @@ def write_paths(prefix, fields, out):
 
 @kernel
 def rounds(old, new, next_switch, switch, lid, out):
-    """Count into ``out[i]`` the switches whose entry for ``lid[i]`` changes on the new path from ``switch[i]`` on,
-    itself included.
+    """Count into ``out[i]`` the switches on the new path from ``switch[i]`` on, including that
+    switch, whose entry for ``lid[i]`` changes.
 
-    ``old``, ``new`` uint8[switches, LIDs]; ``next_switch`` int32[switches, 256]: the switch at the other end of a
-    port, -1 if there is none. A new path that never ends counts as one with a step for each
+    ``old``, ``new`` uint8[switches, LIDs]; ``next_switch`` int32[switches, 256]: the switch at the
+    other end of a port, -1 if there is none. A new path that never ends counts one step for each
     switch.
     """
     n = new.shape[0]

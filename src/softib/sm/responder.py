@@ -1,5 +1,5 @@
-"""MADs that others send to the manager: queries, traps, SMInfo and records of other managers; sorted, and answered
-(IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
+"""MADs that others send to the manager (queries, traps, SMInfo and records of other managers):
+sorted and answered (IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ __all__ = ["SWEEP_TRAPS", "Responder", "Unsolicited", "answer"]
 
 
 SWEEP_TRAPS = (128, 129, 130, 131, 144, 145, VPORT_STATE_CHANGE)
-"""Traps that start a sweep: changes of link state, link integrity, buffer overrun, flow control watchdog,
-capabilities, SystemImageGUID, or states of virtual ports."""
+"""Traps that start a sweep: changes of link state, capabilities, SystemImageGUID or states of
+virtual ports; link integrity; buffer overrun; flow control watchdog."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
 KeysOf = Callable[[np.ndarray], dict[int, int]]
-"""LIDs (ascending) → the known M_Keys of the ports that have them."""
+"""LIDs (ascending) → the known M_Keys of their ports."""
 
 
 @dataclass
 class Unsolicited:
-    """``replies`` to send; ``suspects``: the LIDs of devices whose traps start a sweep; ``notices`` uint8[n, 64]
-    with the LIDs that sent them; ``controls``: (modifier, SMInfo of the sender) of each Set(SMInfo)."""
+    """``replies`` to send; ``suspects``: LIDs of devices whose traps start a sweep; ``notices``
+    uint8[n, 64] and the LIDs that sent them; ``controls``: (modifier, SMInfo of the sender) of each
+    Set(SMInfo)."""
 
     replies: MadBatch
     suspects: tuple[int, ...]
@@ -47,13 +48,13 @@ def answer(
     mkeys_of: KeysOf = lambda lids: dict.fromkeys(lids.tolist(), 0),
     has_guid: bool = True,
 ) -> Unsolicited:
-    """Sort ``mads`` (SMP requests and traps), and answer them.
+    """Sort ``mads`` (SMP requests and traps) and answer them.
 
-    ``sm_info`` uint8[64] is the answer to SMInfo; ``mkeys_of`` returns the M_Keys of ports: a
-    TrapRepress with another key is a violation there, and raises another trap (IBA 14.2.4). While a
-    port's key is unknown, its trap is not repressed: the port will repeat it. A Set(SMInfo) with an
-    undefined modifier is refused as a bad field. Until the manager knows its own GUID
-    (``has_guid``), SMInfo is not answered: OpenSM ignores a manager with GUID 0, and would become a
+    ``sm_info`` uint8[64] is the answer to SMInfo. ``mkeys_of`` returns the M_Keys of ports: a
+    TrapRepress with a wrong key is a violation at the port and raises another trap (IBA 14.2.4).
+    While a port's key is unknown, its trap is not repressed, and the port repeats it. A Set(SMInfo)
+    with an undefined modifier is refused as a bad field. SMInfo is not answered until the manager
+    knows its own GUID (``has_guid``): OpenSM ignores a manager with GUID 0, and would become a
     second master. Other MADs are not answered.
     """
     mad = mads.mad
@@ -86,8 +87,8 @@ def answer(
 
 
 def _device(notices: np.ndarray) -> np.ndarray:
-    """Return LID of the device that each notice (uint8[n, 64]) concerns: for the traps above it is
-    in the details, first (trap 128) or after 16 reserved bits."""
+    """Return the LID of the device that each notice (uint8[n, 64]) concerns. For the traps above,
+    it is at the start of the details (trap 128) or after 16 reserved bits."""
     details = notices[:, Notice.data_details.byte :]
     first = Notice.trap_number.get(notices) == 128
     lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)
@@ -95,15 +96,15 @@ def _device(notices: np.ndarray) -> np.ndarray:
 
 
 class Responder:
-    """``sent`` returns the number of MADs that the manager has sent (ActCount of SMInfo)."""
+    """``sent`` returns the number of MADs sent by the manager (ActCount of SMInfo)."""
 
     def __init__(self, mastership: Mastership, sent: Callable[[], int]):
         self.mastership, self.sent = mastership, sent
         self.sa_manager, self.replication = mastership.has.sa_manager, mastership.has.replication
 
     def take(self, now_ps: int, inbox: MadBatch | None, db: Database) -> tuple[MadBatch | None, list[MadBatch]]:
-        """Answer requests of others; returns the answers to the manager's own SMPs, and the MADs to send. ``db`` is
-        the current sweep's."""
+        """Answer requests of others; return the answers to the manager's own SMPs, and the MADs to
+        send. ``db`` is the current sweep's."""
         out: list[MadBatch] = []
         if inbox is None or not len(inbox):
             return inbox, out
@@ -116,7 +117,7 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request that the wire returns (umad's ETIMEDOUT) is not a query; its retry is scheduled anyway.
+        # A request that the wire returns (umad's ETIMEDOUT) is not a query; its retry is scheduled elsewhere.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())
@@ -156,8 +157,8 @@ class Responder:
         return self.sa_manager.answer(requests, now_ps)
 
     def sm_info(self) -> np.ndarray:
-        """Return SMInfo (IBA 14.2.5.13). All managers see the SM_Key: OpenSM ignores a manager that
-        does not show it, and sends requests without its own."""
+        """Return SMInfo (IBA 14.2.5.13). All managers see the SM_Key, because OpenSM ignores a
+        manager that does not show it, and OpenSM's requests do not contain its own key."""
         config = self.mastership.config
         return SMInfo.pack(
             guid=self.replication.local_guid,

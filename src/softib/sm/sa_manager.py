@@ -1,7 +1,7 @@
-"""The administrator's state of a master: everything that outlives a single query (IBA 15.4).
+"""The administrator's state while the manager is master: everything that outlives a query (IBA 15.4).
 
-Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups (66, 67);
-unacknowledged reports; queries that wait for tables of devices.
+That is: groups, subscriptions and services; notices of GIDs (traps 64, 65) and of groups (66, 67);
+reports that are not acknowledged; queries that wait for tables of devices.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = ["SaManager", "SaRecords"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""Cost of the requests answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP waits
-longer for the manager."""
+"""Cost of the requests answered in one step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that
+no SMP waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
 
 @dataclass
 class SaRecords:
-    """Records that outlive an administrator, from a dump or a standby's copy. ``services`` as in
-    :class:`~softib.sm.sa.service_record.Services`; ``made``: MGIDs created so far;
-    ``aliases``: (PortGUID, block) → its alias GUIDs, uint64[8]; ``here``: PortGUIDs of the subnet.
+    """Records that outlive an administrator, from a dump or a standby's copy. ``services`` is as in
+    :class:`~softib.sm.sa.service_record.Services`; ``made``: MGIDs created so far; ``aliases``:
+    (PortGUID, block) → its alias GUIDs, uint64[8]; ``here``: PortGUIDs of the subnet.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -66,15 +66,15 @@ class SaManager:
         self.waiting: list[Deferred] = []
         self.queue = self.sa.queue
         self.requests = self.refused = 0
-        """Queries of others since the start, and the number answered BUSY."""
+        """Number of queries from others since the start, and the number of these answered BUSY."""
         self._served = False
         self._reports = Transactor(REPORT_WINDOW, config.timeout_ps, config.retries)
         self._outbox: list[MadBatch] = []
         self._now_ps = 0
         self._restored: np.ndarray | None = None
         self._outdated, self._requested = set[int](), set[int]()
-        """PortGUIDs of members that joined a group before its attributes changed, and of those that the current sweep
-        asks to join again."""
+        """PortGUIDs of members that joined a group before its attributes changed, and of those that
+        the current sweep requests to join again."""
 
     @property
     def subnet(self) -> Subnet | None:
@@ -83,12 +83,13 @@ class SaManager:
 
     @property
     def registered(self) -> np.ndarray | None:
-        """PortGUIDs of hosts whose groups, services and subscriptions are known here (uint64[n]); None: of no host."""
+        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions are known
+        here; None if no host's are."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
     def up_to_date(self) -> np.ndarray | None:
-        """Return those of the :attr:`registered` hosts that joined no group before its attributes changed, for a sweep
-        that begins: it asks the others to join again."""
+        """Return those of the :attr:`registered` hosts that joined no group before its attributes
+        changed. The sweep that begins requests the other hosts to join again."""
         registered = self.registered
         self._requested, self._outdated = self._requested | self._outdated, set()
         if registered is None or not self._requested:
@@ -103,8 +104,8 @@ class SaManager:
     # -- mastership --
 
     def restore(self, copy: SaRecords, config: SmConfig) -> None:
-        """Restore the records of the previous master. Its partitions' groups are kept if partitions of ``config``
-        keep them."""
+        """Restore the records of the previous master. Groups of partitions are kept if partitions
+        of ``config`` have them."""
         self.close()
         self.config = config
         for group in copy.groups:
@@ -160,8 +161,9 @@ class SaManager:
         self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Use other partitions: their groups are added or changed, and those of removed partitions end with their last
-        full member. Members of a changed group shall join again, which the next sweep requests."""
+        """Use other partitions: their groups are added or changed. The groups of removed partitions
+        end when their last full member leaves. Members of a changed group must join again; the next
+        sweep requests it."""
         self.config = config
         if self.subnet is None:
             return
@@ -173,7 +175,7 @@ class SaManager:
         self._events()
 
     def repartition(self, config: SmConfig, old: list[Partition], new: list[Partition], rows: np.ndarray) -> None:
-        """``new`` partitions replace ``old`` ones, without a sweep; their memberships are in these ``rows``."""
+        """Replace partitions ``old`` with ``new`` without a sweep; their memberships are in these ``rows``."""
         assert self.subnet is not None
         self.sa.repartition(rows)
         if any(g.mgid for p in (*old, *new) for g in p.groups):  # other partitions may keep the same group
@@ -195,14 +197,14 @@ class SaManager:
             self.multicast.events.append((67, group.mgid))
 
     def _partition_groups(self, subnet: Subnet) -> None:
-        """The groups of partitions: IPoIB's broadcast group and those of the file. If the engine's paths use
-        several VLs, groups use the first SL without paths (clients give their own groups the broadcast group's SL),
-        unless the file names another."""
+        """Create the groups of partitions: IPoIB's broadcast group and those in the file. If the
+        engine's paths use several VLs, groups use the first SL that no path uses, unless the file
+        names another SL. (Clients give their own groups the broadcast group's SL.)"""
         self._enter_groups(subnet, self.config.known_partitions)
 
     def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition], changes: bool = False) -> None:
-        """``changes``: groups that exist get the attributes of their partition; without it they stay as the previous
-        master made them, which their members know."""
+        """With ``changes``, existing groups get the attributes of their partition. Without, they
+        stay as the previous master made them, because their members know these attributes."""
         free = self._free_sl(subnet)
         for partition in partitions:
             for g in partition.groups:
@@ -231,8 +233,9 @@ class SaManager:
                     )
 
     def _change(self, group: Group, stated: dict[str, int]) -> None:
-        """Give a partition's group other attributes, and with IPoIB's broadcast group those IP groups that clients made
-        like it: they would ask for the new attributes, and be refused by the old ones."""
+        """Change the attributes of a partition's group. With IPoIB's broadcast group, also change
+        the IP groups that clients made with its attributes: those clients would request the new
+        attributes and be refused."""
         is_broadcast = group.mgid == broadcast_mgid(group.pkey & BASE, group.scope)
         level = {name: stated[name] for name in ("qkey", "mtu", "rate", "sl")}
         before = {name: getattr(group, name) for name in level}
@@ -249,7 +252,7 @@ class SaManager:
             self.groups.change(one, **values)
 
     def _free_sl(self, subnet: Subnet) -> int:
-        """Return an SL whose VL no unicast path uses; 0 if one VL is enough, or none is left."""
+        """Return an SL whose VL no unicast path uses; 0 if one VL is enough, or if no VL is left."""
         if subnet.routing.path_sl is None:
             return 0
         used = subnet.routing.vls
@@ -258,11 +261,11 @@ class SaManager:
     # -- questions --
 
     def sm_info(self, local_info: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
-        """Set the content of SMInfoRecord (``local_info`` is called for each request)."""
+        """Set the content of SMInfoRecord; ``local_info`` is called for each request."""
         self.sa.sm_info, self.sa.other_managers = local_info, others
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
-        """Answers; a query that needs tables of devices is added to ``waiting``."""
+        """Return answers; a query that needs tables of devices is added to ``waiting``."""
         self._now_ps = now_ps
         self.requests += len(requests)
         if not len(self.queue) and (len(requests) == 1 or self.queue.costs(requests) <= BUDGET):
@@ -281,7 +284,7 @@ class SaManager:
         return replies
 
     def was_read(self, need: Need, table: np.ndarray) -> None:
-        """Answer the requests that waited for the tables just read."""
+        """Answer the requests that waited for the tables that were just read."""
         self.sa.read[need] = table
         ready = [w for w in self.waiting if w.need == need]
         self.waiting = [w for w in self.waiting if w.need != need]

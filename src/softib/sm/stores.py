@@ -1,4 +1,4 @@
-"""Stores of the tables that the manager wrote to devices: they outlive a sweep, so that the next
+"""Stores of the tables that the manager wrote to devices. They outlive a sweep, so that the next
 one sends only changes."""
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ __all__ = ["ArStore", "Stores", "TableStore"]
 
 
 class TableStore:
-    """(NodeGUID, portnum, attribute, modifier) → the attribute. It outlives a sweep, so that the next one sends
-    only differences.
+    """(NodeGUID, portnum, attribute, modifier) → the attribute as written. It outlives a sweep, so
+    that the next one sends only differences.
 
-    ``unable``: NodeGUIDs that refused a request; they get no more.
+    ``unable``: NodeGUIDs of devices that refused a request; these get no more requests.
 
-    ``copied``: (NodeGUID, attribute) → digest of all data that the previous master wrote there (:meth:`digests` of
-    its store). A device whose target equals it is not written.
+    ``copied``: (NodeGUID, attribute) → digest of all data that the previous master wrote there
+    (:meth:`digests` of its store). If the target data has the same digest, the device is not
+    written.
     """
 
     def __init__(self) -> None:
@@ -53,8 +54,8 @@ class TableStore:
             store.clear()
 
     def digests(self) -> dict[tuple[int, int], bytes]:
-        """Return (NodeGUID, attribute) → 8 bytes of digest of all that is held there; only data
-        written since the last call is processed."""
+        """Return (NodeGUID, attribute) → 8-byte digest of all data stored there; only data written
+        since the last call is processed."""
         if self._touched:
             images: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
             for (guid, number, attr, modifier), image in self.held.items():
@@ -67,8 +68,8 @@ class TableStore:
     def changed(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray, fresh: np.ndarray
     ) -> np.ndarray:
-        """Return bool[n]: attributes that their port (row of ``db``) does not hold; they count as
-        held from now on. ``fresh`` bool[ports of db]: everything written there is lost."""
+        """Return bool[n]: attributes that their port (row of ``db``) does not hold yet; they then
+        count as held. ``fresh`` bool[ports of db]: ports that lost everything written."""
         fresh = np.where(
             self._written_before(db, attr, ports, modifier, data),
             db.port_state()[ports] < PortState.ARMED,
@@ -87,8 +88,8 @@ class TableStore:
     def _written_before(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
-        """Return bool[n]: attributes of devices that hold exactly these according to the copy;
-        ports that came up again lost theirs anyway."""
+        """Return bool[n]: attributes of devices that already hold exactly this data, according to
+        the copy. Ports that came up again have lost theirs."""
         out = np.zeros(len(ports), bool)
         guids = np.array(sorted(guid for guid, written in self.copied if written == attr), np.uint64)
         rows = (
@@ -116,7 +117,7 @@ def _digest(images: list[tuple[int, int, bytes]]) -> bytes:
 
 class ArStore:
     """State of adaptive routing that outlives a sweep: the tables that switches hold, and the
-    numbers of their groups, by NodeGUID and ports."""
+    numbers of their groups, by NodeGUID and set of ports."""
 
     def __init__(self) -> None:
         self.tables = TableStore()
@@ -158,19 +159,18 @@ class Stores:
 
     @property
     def copied(self) -> tuple[TableStore, ...]:
-        """Stores with digests for a standby, always in this order."""
+        """Stores that make digests for a standby, always in this order."""
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:
-        """Make a whole sweep read the state and capabilities of every device, if there is a Get for
-        them."""
+        """Make a whole sweep read the state and capabilities of every device, where a Get exists for them."""
         self.pkeys.clear()
         self.extensions.clear()
         self.ar.caps.clear()
         self.aggregation_caps.clear()
 
     def forget_ports(self, locations: Iterable[Location]) -> None:
-        """P_Key tables of these ports may have changed."""
+        """Mark the P_Key tables of these ports as possibly changed."""
         for location in locations:
             self.pkeys.pop(location, None)
 

@@ -1,17 +1,17 @@
-"""The subnet manager: MADs in, MADs out, no I/O and no clock.
+"""The subnet manager: MADs in, MADs out; no I/O and no clock.
 
     sm = SubnetManager(SmConfig(engine="ftree"))
     outbox, deadline_ps = sm.step(now_ps)
     while not sm.settled:
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
-A sweep is a list of phases; each queues requests when it is entered, and the next is entered when
-all are answered or abandoned. The first starts with the first ``step``, another with
-:meth:`request_sweep`: it reads everything again, keeps LIDs, and sends only differences. A sweep
-started by a trap or PortStateChange reads only the reporting devices and their neighbours
-(:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` runs sweeps,
-:mod:`~softib.sm.sweep.between_sweeps` the work between them; as a master the manager is the subnet
-administrator too (``sa_manager``).
+A sweep is a list of phases. Each phase queues requests when it is entered, and the next is entered
+when all are answered or abandoned. The first sweep starts with the first ``step``, further ones
+with :meth:`request_sweep`. Such a sweep reads everything again, keeps LIDs, and sends only
+differences. A sweep started by a trap or by PortStateChange reads only the reporting devices and
+their neighbours (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` runs sweeps,
+:mod:`~softib.sm.sweep.between_sweeps` the work between them. As master, the manager is also the
+subnet administrator (``sa_manager``).
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ __all__ = ["PHASES", "SubnetManager"]
 
 
 class SubnetManager:
-    """Discovers a subnet, assigns LIDs, routes, programs the switches, brings the links up, and administers it.
+    """Discovers a subnet, assigns LIDs, routes, programs the switches, brings the links up, and
+    administers the subnet.
 
-    Public: ``database`` (from MADs), ``report`` (of the current or last sweep), ``state``, ``graph`` and
-    ``routing`` (None before the first routing), ``phase`` (name, or "" between sweeps), ``sa_manager`` (subnet
-    administration), ``election``, ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before
-    the first step to preset LIDs), ``mkeys`` (the M_Keys of ports; likewise).
+    Public: ``database`` (from MADs); ``report`` (of the current or last sweep); ``state``;
+    ``graph`` and ``routing`` (None before the first routing); ``phase`` (name, or "" between
+    sweeps); ``sa_manager`` (subnet administration); ``election``; ``lids`` (PortGUID → first and
+    last LID, also of ports that left); ``mkeys`` (the M_Keys of ports). To preset LIDs or M_Keys,
+    fill ``lids`` or ``mkeys`` before the first step.
     """
 
     def __init__(self, config: SmConfig | None = None):
@@ -64,7 +66,7 @@ class SubnetManager:
         self.election = Election(config.priority, config.sm_key)
         self._now_ps = 0
         self._announces_priority = False
-        """Must this standby still report its new priority to the master?"""
+        """Whether this standby must still report its new priority to the master."""
         self._stores = Stores()
         self.lids: Lids = {}
         self.mkeys = self._stores.mkeys
@@ -113,7 +115,7 @@ class SubnetManager:
 
     @property
     def routing(self) -> Routing | None:
-        """The tables of the last sweep that routed."""
+        """The tables of the last sweep that computed routes."""
         return self._runner.routing
 
     @property
@@ -129,12 +131,12 @@ class SubnetManager:
     # -- the interface --
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Process arrived MADs; return the MADs to send now and the time of the next call if no MAD
-        arrives before.
+        """Process the MADs that arrived; return the MADs to send now, and the time of the next call
+        if no MAD arrives earlier.
 
-        Raises :class:`~softib.errors.LimitError` if the subnet cannot be managed (too many LIDs, tables too short),
-        and any exception of a routing engine; the sweep is abandoned then, and :meth:`request_sweep` starts a new
-        one.
+        Raises :class:`~softib.errors.LimitError` if the subnet cannot be managed (too many LIDs,
+        tables too short), and any exception of a routing engine. The sweep is then abandoned, and
+        :meth:`request_sweep` starts a new one.
         """
         self._now_ps = now_ps
         inbox, replies = self._responder.take(now_ps, inbox, self.database)
@@ -151,7 +153,7 @@ class SubnetManager:
         self._runner.requests.fill(self.config.chunk)
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
-            # The next phase: each starts in a separate step, so that its time is measured separately.
+            # Enter the next phase. Each phase starts in a separate step, so that its time is measured separately.
             drained_ps = self._runner.drained_ps
             deadline_ps = now_ps if drained_ps == NEVER_PS else max(now_ps, drained_ps)
         elif not self.phase:
@@ -167,8 +169,8 @@ class SubnetManager:
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller did not read the wire for ``by_ps``, mostly while :meth:`step` computed: deadlines are moved
-        by that time."""
+        """Move deadlines by ``by_ps``: the caller did not read the wire for that time, mostly while
+        :meth:`step` computed."""
         for part in (self.transactor, self.silent, self.sa_manager, self.replication):
             part.postpone(by_ps)
 
@@ -178,8 +180,8 @@ class SubnetManager:
         self.schedule.call()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Continue with other settings: a sweep applies them to the subnet. The window, timeouts and
-        keys of the wire stay."""
+        """Continue with other settings, which a sweep applies to the subnet. The window, timeouts
+        and keys of the wire stay."""
         self._mastership.config = config
         self._between.repartitioned = set()  # the sweep programs these partitions, too
         election = self._mastership.election
@@ -192,10 +194,10 @@ class SubnetManager:
         self.request_sweep()
 
     def repartition(self, changed: list[Partition]) -> bool:
-        """Replace the partitions with the same P_Keys by these; one without ports ends. The tables of
+        """Replace the partitions with the same P_Keys; one without ports is removed. The tables of
         their ports are written before the next sweep. Returns False, without effect, if
-        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy refers to
-        partitions, or one contains other than physical ports."""
+        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy refers
+        to partitions, or a partition contains other than physical ports."""
         config, subnet, stores, vports = self.config, self.sa_manager.subnet, self._stores, self.database.vports
         if self.state != SmState.MASTER or subnet is None or config.partitions is None or not stores.pkeys:
             return False
@@ -226,20 +228,20 @@ class SubnetManager:
 
     @property
     def aggregation(self) -> AggregationManager | None:
-        """Assigns trees to jobs; None if the configuration has no aggregation."""
+        """The manager that assigns trees to jobs; None if the configuration has no aggregation."""
         extension = self._runner.sweep.extension_of("sharp_trees")
         return extension.manager if isinstance(extension, AggregationPhases) else None
 
     @property
     def settled(self) -> bool:
-        """Return whether no work is running or due: every port that can be is ACTIVE, or another
+        """Return whether no work is running or due: every port that can be ACTIVE is, or another
         manager is master."""
         return not self.phase and not self._between.wanted(self._now_ps) and not len(self.sa_manager.queue)
 
     @property
     def patient(self) -> bool:
         """Return whether a port without an answering device still has retries left.
-        Only a caller that needs a single complete sweep waits for them."""
+        Only a caller that needs a single complete sweep waits for these."""
         return self.state == SmState.MASTER and self.silent.young
 
     @property
@@ -250,7 +252,7 @@ class SubnetManager:
 
     @property
     def waiting(self) -> int:
-        """Requests of this phase that are not built yet (for progress)."""
+        """Number of requests of this phase that are not built yet (for progress)."""
         return len(self._runner.requests.queue)
 
     # -- next actions --
@@ -286,7 +288,7 @@ class SubnetManager:
             return
         sweep = self._runner.sweep
         sweep.answers.heard(self.phase, attr, tags, data)
-        # Until a sweep has reached the own port, its GUID is that of the previous sweep.
+        # Until a sweep has reached the manager's own port, its GUID is that of the previous sweep.
         self.replication.local_guid = sweep.local_guid or self.replication.local_guid
 
     def _lost(self, attr: int, tags: np.ndarray, refused: bool) -> None:

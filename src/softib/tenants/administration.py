@@ -11,12 +11,15 @@ from softib.iba.constants import MadStatus
 from softib.iba.sa import SA_DATA, SaHeader, SaMethod, mask_of
 from softib.iba.structure import Structure
 from softib.live.clock import clock_ps
-from softib.live.umad_client.wire import RETRIES, TIMEOUT_PS, MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.monitor.requests import sa_gets
 
 __all__ = ["SaAnswer", "ask_administration"]
+
+TIMEOUT_PS, RETRIES = 10**12, 10
+"""Those of Linux: IPoIB waits 1 s for an answer, and ib_sa repeats a query ten times."""
 
 
 @dataclass(frozen=True)

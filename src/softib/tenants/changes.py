@@ -9,7 +9,7 @@ from typing import Any
 
 from softib.errors import InputError, LimitError
 from softib.plural import counted
-from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, Tenant, guid_text, pkey_text
+from softib.tenants.model import DEFAULT_BASE, IsolatedPort, Member, Partition, Qos, Tenant, guid_text, pkey_text
 from softib.tenants.state import Draft, Rows, State
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "check_tenants",
     "create",
     "delete_partition",
+    "put_isolated",
     "put_tenant",
     "release",
     "remove_members",
@@ -174,6 +175,12 @@ def set_everyone(draft: Draft, membership: str) -> str:
         raise InputError(f"membership {membership[:24]!r} is not possible; use full or limited")
     draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
     return f"the default partition makes ports {membership} members"
+
+
+def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: str) -> str:
+    """Enter ports that are out of use, by name; None: the port is in use again. ``text``: the line for the log."""
+    draft.isolated |= ports
+    return text
 
 
 def put_tenant(draft: Draft, tenant: Tenant) -> str:

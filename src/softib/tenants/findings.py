@@ -26,7 +26,7 @@ class Finding:
 
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
     """Return what is wrong with the partitions of ``state`` at the ports of ``view``."""
-    return _default(state, view) + _index0(state, view) + _qos(state, view)
+    return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
 
 
 def _default(state: State, view: SubnetView) -> list[Finding]:
@@ -52,6 +52,19 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
         )
         out.append(Finding("isolation", guid_text(manager), text))
     return out
+
+
+def _unchecked(state: State, view: SubnetView) -> list[Finding]:
+    """Return members whose switch port does not check P_Keys: root on such a host can enter any partition."""
+    guids = sorted(guid for guid in view.unchecked if state.memberships(guid) - {DEFAULT_BASE})
+    if not guids:
+        return []
+    text = (
+        f"switches do not check the P_Keys of {counted(len(guids), 'member')} of partitions, such as "
+        f"{view.ports[guids[0]].name if guids[0] in view.ports else guid_text(guids[0])}; set part_enforce both in the "
+        f"manager's options"
+    )
+    return [Finding("isolation", guid_text(guids[0]), text)]
 
 
 def _index0(state: State, view: SubnetView) -> list[Finding]:

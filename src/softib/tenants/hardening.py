@@ -147,5 +147,8 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
     for row, lid in zip(rows[with_lid].tolist(), lids[with_lid].tolist(), strict=True):
         fields = {"endport_lid": int(lid), "portnum": int(db.port_num[row])}
         answer = ask_administration(wire, master, PortInfoRecord, fields)
+        if answer.status is None:
+            evidence.unread.append("the subnet administration stopped answering")
+            return
         if answer.good and int(PortInfoRecord.mkey.get(answer.record)):  # type: ignore[attr-defined]
             evidence.mkey_records.append(_location(db, row))

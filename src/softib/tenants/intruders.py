@@ -22,6 +22,7 @@ from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.wire import MadWire, smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
+from softib.tenants.model import DEFAULT_BASE
 
 __all__ = ["LISTENS", "Intruder", "IntruderWatch"]
 
@@ -51,6 +52,8 @@ class Intruder:
         kind = "Q_Key" if self.trap == BAD_QKEY else "P_Key"
         where = f"a switch port (LID {self.reporter})" if self.trap == BAD_SWITCH_PKEY else name_of(self.reporter)
         sent = f"{name_of(self.lid)} sent to {name_of(self.target)} with {kind} {self.key:#x}"
+        if kind == "P_Key" and not self.key & DEFAULT_BASE:  # an entry without a partition (IBA 10.9.1.1)
+            sent += " (no P_Key: its table has none at the index of its queue pair, for example after a removal)"
         return f"{sent}; {where} refused it (trap {self.trap})"
 
 

@@ -62,10 +62,9 @@ def serve(port: int) -> None:
     kept: list[tuple[QueuePair, Memory]] = []
     while listening:
         event = channel.get(None)
-        if event is None or event[0] != Event.CONNECT_REQUEST:
+        if event is None or event.kind != Event.CONNECT_REQUEST:
             continue
-        _, _, address, parameters, data = event
-        request = ConnectionRequest(address, parameters, data)
+        request = ConnectionRequest(event.address, event.parameters, event.private_data)
         pair = QueuePair(request.id, 4, 4)
         given, secret = pair.memory(SIZE, remote=True), pair.memory(SIZE, remote=True)
         other = Memory(pair.another_domain(), SIZE, remote=True)

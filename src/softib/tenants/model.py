@@ -12,12 +12,16 @@ from dataclasses import dataclass, field, replace
 
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_PKEY
+from softib.sm.managers.partitions import DEFAULT_RATE
 
 __all__ = [
     "DEFAULT_BASE",
     "FULL_BIT",
     "MTU_CODES",
+    "NO_RATE",
     "RATES",
+    "CableEnd",
+    "IsolatedPort",
     "Member",
     "Partition",
     "Qos",
@@ -56,6 +60,8 @@ RATES: dict[float, int] = {
     1200: 24,
 }
 """Rate in Gb/s → the code of a path's or group's rate (IBA 15.2.5.16, table 224)."""
+NO_RATE = 2.5
+"""UFM's default: no rate is set."""
 MTU_CODES = {2: 4, 4: 5}
 """MTU in KiB, as in UFM → its code."""
 
@@ -77,12 +83,42 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class CableEnd:
+    """A port at an end of a cable, with its ``name`` in UFM's form and its node, as they were read last: a device
+    whose cables are disabled does not answer. ``guid``: NodeGUID."""
+
+    guid: int
+    portnum: int
+    name: str
+    node_name: str = ""
+    system: int = 0
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Return NodeGUID and portnum."""
+        return self.guid, self.portnum
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedPort:
+    """A port that the service took out of use at the clock time ``at_s``. ``ends``: the port, and the other end of its
+    cable."""
+
+    at_s: float
+    ends: tuple[CableEnd, ...]
+
+    def has(self, end: tuple[int, int]) -> bool:
+        """Return whether ``end`` (NodeGUID and portnum) is one of its ends."""
+        return any(one.end == end for one in self.ends)
+
+
+@dataclass(frozen=True, slots=True)
 class Qos:
     """``mtu`` in KiB, ``rate`` in Gb/s."""
 
     mtu: int = 2
     sl: int = 0
-    rate: float = 2.5
+    rate: float = NO_RATE
 
     def __post_init__(self) -> None:
         if self.mtu not in MTU_CODES:
@@ -93,6 +129,11 @@ class Qos:
             raise InputError(
                 f"rate_limit {self.rate:g} is not a rate; use {', '.join(f'{r:g}' for r in sorted(RATES))}"
             )
+
+    @property
+    def group_rate(self) -> float:
+        """Return the rate of the IPoIB group in Gb/s: without a rate, that of managers, as OpenSM's."""
+        return self.rate if self.rate != NO_RATE else next(r for r, code in RATES.items() if code == DEFAULT_RATE)
 
     @property
     def codes(self) -> tuple[int, int, int]:

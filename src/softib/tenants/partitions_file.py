@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from softib.errors import InputError
 from softib.plural import counted
@@ -14,6 +15,7 @@ from softib.tenants.changes import Refused
 from softib.tenants.model import (
     DEFAULT_BASE,
     MTU_CODES,
+    NO_RATE,
     RATES,
     Member,
     Partition,
@@ -23,10 +25,10 @@ from softib.tenants.model import (
     parse_pkey,
 )
 
-__all__ = ["conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
+__all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
-_NAME = re.compile(r"[^\W\d][\w .@/+()-]{0,63}(?<=\S)", re.ASCII)
-_DEFAULT_RATE = Qos().rate
+_ENDS_NAME = re.compile("[:,=;#]")
+"""Characters that end a name in OpenSM's file, which has no quotes; so do control characters and outer spaces."""
 LINE_MEMBERS = 64
 """Most members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as a definition, and drops the
 file."""
@@ -55,8 +57,7 @@ def line_of(partition: Partition, manager: int = 0) -> str:
     flags += ["indx0"] if p.index0 and manager not in p.members else []
     flags += ["ipoib"] if p.ip_over_ib else []
     flags += [f"mtu={mtu}", f"sl={sl}"]
-    # UFM's 2.5 Gb/s means that no rate is set.
-    flags += [f"rate={rate}"] if p.qos.rate != _DEFAULT_RATE else []
+    flags += [f"rate={rate}"] if p.qos.rate != NO_RATE else []
     members = [f"ALL={p.everyone}", "SELF=full"] if p.everyone else []
     members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(p.members.items())]
     lines = [", ".join(members[i : i + LINE_MEMBERS]) for i in range(0, len(members), LINE_MEMBERS)]
@@ -68,7 +69,13 @@ def _name(p: Partition) -> str:
     definition."""
     if p.pkey == DEFAULT_BASE:
         return "Default"
-    return p.name if _NAME.fullmatch(p.name) and p.name.lower() != "default" else f"pkey_{p.pkey:#x}"
+    fits = p.name.isprintable() and p.name == p.name.strip() and not _ENDS_NAME.search(p.name)
+    return p.name if p.name and fits and p.name.lower() != "default" else _stand_in(p.pkey)
+
+
+def _stand_in(pkey: int) -> str:
+    """Return the name in the file of a partition whose own the file cannot hold."""
+    return f"pkey_{pkey:#x}"
 
 
 def exported(partitions: Iterable[Partition]) -> str:
@@ -85,14 +92,20 @@ def _not_held(p: Partition) -> str:
     return f"# This file cannot hold of {p.pkey:#x}: {', '.join(parts)}\n" if parts else ""
 
 
-def from_conf(
-    text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()
-) -> tuple[list[Partition], list[str]]:
-    """Return the partitions of a file, and a line for each part that the service does not support. A partition without
-    a P_Key gets that of the ``present`` one with its name, or one that is neither ``taken`` nor in the file.
-    Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused` if several have the name or the
-    file gives the P_Key to another partition."""
-    partitions, notes = parse_changes(text, name), list[str]()
+class PartitionsOfFile(NamedTuple):
+    """The partitions of a file."""
+
+    partitions: list[Partition]
+    notes: list[str]
+    """A line for each part that the service does not support."""
+
+
+def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()) -> PartitionsOfFile:
+    """Return the partitions of a file. One without a P_Key gets that of the ``present`` one with its
+    name, or one that is neither ``taken`` nor in the file. One of the ``present`` keeps a name that the
+    file cannot hold. Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused`
+    if several have the name or the file gives the P_Key to another partition."""
+    partitions, notes, present = parse_changes(text, name), list[str](), list(present)
     if taken := set(taken):
         stated = {p.pkey: p.name for p in partitions if not p.chosen}
         partitions = parse_changes(text, name, taken | {p.pkey for p in partitions})
@@ -107,7 +120,17 @@ def from_conf(
         default.members[:0] = BEFORE_FILE
     else:
         notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
-    return [_partition(p, name, notes) for p in partitions], notes
+    names = {p.pkey: p.name for p in present if p.name != _name(p) == _stand_in(p.pkey)}
+    kept = [_kept(_partition(p, name, notes), names, name, notes) for p in partitions]
+    return PartitionsOfFile(kept, notes)
+
+
+def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -> Partition:
+    """Return the partition under the one of ``names`` that its stand-in in the file means."""
+    if p.name != _stand_in(p.pkey) or p.pkey not in names:
+        return p
+    notes.append(f"{file}: {p.name} keeps its name {names[p.pkey]!a}")
+    return replace(p, name=names[p.pkey])
 
 
 def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:
@@ -147,8 +170,8 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
         if bits == FULL | LIMITED:
             omitted.append(f"the limited one of both memberships of {who if isinstance(who, str) else guid_text(who)}")
     mtu = {code: mtu for mtu, code in MTU_CODES.items()}.get(p.stated.get("mtu", MTU_CODES[Qos().mtu]))
-    rate = {code: rate for rate, code in RATES.items()}.get(p.stated.get("rate", RATES[_DEFAULT_RATE]))
-    if p.stated.get("rate") == RATES[_DEFAULT_RATE]:
+    rate = {code: rate for rate, code in RATES.items()}.get(p.stated.get("rate", RATES[NO_RATE]))
+    if p.stated.get("rate") == RATES[NO_RATE]:
         omitted.append("rate=2 (2.5 Gb/s, with which UFM means no rate)")
     omitted += [f"mtu={p.stated['mtu']} (not an MTU of UFM; 2 KiB is used)"] if mtu is None else []
     omitted += [f"rate={p.stated['rate']} (not a rate of UFM; none is used)"] if rate is None else []
@@ -157,12 +180,12 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
     omitted += ["its multicast groups"] if any(g.mgid for g in p.groups) else []
     if omitted:
         notes.append(f"{file}: {p.name or hex(p.pkey)}: omitted: {', '.join(omitted)}")
-    qos = Qos(mtu or Qos().mtu, p.sl, rate or _DEFAULT_RATE)
+    qos = Qos(mtu or Qos().mtu, p.sl, rate or NO_RATE)
     title = "management" if p.pkey == DEFAULT_BASE else p.name or f"api_pkey_{p.pkey:#x}"
     return Partition(p.pkey, title, "", p.index0, p.ipoib, everyone, qos, members)
 
 
-def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
+def from_ufm(document: object) -> list[Partition]:
     """Return the partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
     :class:`InputError` for other input."""
     if not isinstance(document, dict):
@@ -173,7 +196,7 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
         if partition.pkey in out:
             raise InputError(f"content: {text[:24]} comes twice; remove one")
         out[partition.pkey] = partition
-    return list(out.values()), []
+    return list(out.values())
 
 
 def _of_ufm(text: str, given: object) -> Partition:

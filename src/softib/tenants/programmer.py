@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from softib.errors import PeerError, SoftibError
+from softib.plural import counted
 from softib.tenants.drift import Drift, Drifts
 from softib.tenants.managers import Manager
 from softib.tenants.mastership import MasterWatch
@@ -407,8 +408,10 @@ class Programmer:
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
         """Compare every port's table with the state. Differences without a change that is waiting, or was
         ``programmed`` while the tables were read, were made by someone else; the manager programs the tables again."""
-        if first and self.hooks.adopt():
-            return
+        if first:
+            self._first_file()
+            if self.hooks.adopt():
+                return
         state, tables = self.hooks.snapshot(), self.view.tables
         suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
         drifts, busy = self._drifts(state, self.view.read(suspects))
@@ -422,6 +425,14 @@ class Programmer:
         self._hand_over()
         wrong = self._verify({d.guid for d in drifts})
         self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
+
+    def _first_file(self) -> None:
+        """Report the switch ports that do not check P_Keys yet: softib's manager checks with the first file that it
+        gets. Those that do not after that are a finding of the next search."""
+        if self.view.unchecked:
+            ports = counted(len(self.view.unchecked), "port")
+            LOG.info("switches do not check the P_Keys of %s; the manager turns it on with its first file", ports)
+            self.view.unchecked = frozenset()
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
         """Return the tables that differ from the state, without the ports of changes that are not

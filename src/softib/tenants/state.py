@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
-from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition, Qos, Tenant, guid_text
+from softib.tenants.model import (
+    DEFAULT_BASE,
+    FULL_BIT,
+    CableEnd,
+    IsolatedPort,
+    Member,
+    Partition,
+    Qos,
+    Tenant,
+    guid_text,
+)
 
-__all__ = ["Draft", "Rows", "State", "head_of", "partition_of"]
+__all__ = ["Draft", "Rows", "State", "head_of", "isolated_of", "partition_of"]
 
 Rows = dict[str, list[list[Any]]]
 """Table → [key, before, after] of each row that a change touches; None if there is no row."""
@@ -31,10 +41,20 @@ def partition_of(pkey: int, head: list[Any], members: dict[int, Member]) -> Part
     return Partition(pkey, name, tenant, bool(index0), bool(ip_over_ib), everyone, Qos(mtu, sl, rate), members)
 
 
+def isolated_row(port: IsolatedPort | None) -> list[Any] | None:
+    """Return an isolated port as a row of the database, without its name."""
+    return None if port is None else [port.at_s, [list(astuple(one)) for one in port.ends]]
+
+
+def isolated_of(at_s: float, ends: list[list[Any]]) -> IsolatedPort:
+    """Return the reverse of :func:`isolated_row`."""
+    return IsolatedPort(at_s, tuple(CableEnd(*one) for one in ends))
+
+
 @dataclass
 class State:
     """``pkeys_of``: GUID → P_Keys of the partitions that name it; ``quarantine``: P_Key → clock time (s) before
-    which it is not assigned again."""
+    which it is not assigned again; ``isolated``: ports that are out of use, by the name that the client used."""
 
     tenants: dict[str, Tenant] = field(default_factory=dict)
     partitions: dict[int, Partition] = field(default_factory=dict)
@@ -42,6 +62,7 @@ class State:
     pkeys_of: dict[int, frozenset[int]] = field(default_factory=dict)
     owned: dict[str, int] = field(default_factory=dict)
     """Tenant → number of its partitions."""
+    isolated: dict[str, IsolatedPort] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> State:
@@ -62,6 +83,10 @@ class State:
     def quarantined_until(self, pkey: int) -> float:
         """Return clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
         return self.quarantine.get(pkey, -math.inf)
+
+    def isolated_port(self, name: str) -> IsolatedPort | None:
+        """Return the isolated port of that name."""
+        return self.isolated.get(name)
 
     def memberships(self, guid: int) -> frozenset[int]:
         """Return P_Keys of the partitions that name ``guid``."""
@@ -93,6 +118,8 @@ class State:
             _put(self.tenants, name, tenant)
         for pkey, until_s in draft.quarantine.items():
             _put(self.quarantine, pkey, until_s)
+        for name, port in draft.isolated.items():
+            _put(self.isolated, name, port)
 
 
 class Draft:
@@ -104,6 +131,13 @@ class Draft:
         self.tenants: dict[str, Tenant | None] = {}
         self.quarantine: dict[int, float | None] = {}
         self.pkeys_of: dict[int, frozenset[int]] = {}
+        self.isolated: dict[str, IsolatedPort | None] = {}
+
+    def isolated_port(self, name: str) -> IsolatedPort | None:
+        """Return the isolated port of that name."""
+        if name in self.isolated:
+            return self.isolated[name]
+        return self.base.isolated_port(name)
 
     def partition(self, pkey: int) -> Partition | None:
         """Return the partition of ``pkey``."""
@@ -162,7 +196,7 @@ class Draft:
 
     @property
     def _tables(self) -> tuple[dict[Any, Any], ...]:
-        return self.partitions, self.tenants, self.quarantine, self.pkeys_of
+        return self.partitions, self.tenants, self.quarantine, self.pkeys_of, self.isolated
 
     def rows(self) -> Rows:
         """Return the rows that it changes, with their previous contents."""
@@ -180,7 +214,17 @@ class Draft:
             [pkey, None if math.isinf(t := self.base.quarantined_until(pkey)) else t, new]
             for pkey, new in self.quarantine.items()
         ]
-        tables = {"tenant": tenants, "partition": partitions, "member": members, "quarantine": quarantine}
+        ports = [
+            [name, isolated_row(self.base.isolated_port(name)), isolated_row(new)]
+            for name, new in self.isolated.items()
+        ]
+        tables = {
+            "tenant": [row for row in tenants if row[1] != row[2]],
+            "partition": partitions,
+            "member": members,
+            "quarantine": quarantine,
+            "isolated_port": [row for row in ports if row[1] != row[2]],
+        }
         return {name: rows for name, rows in tables.items() if rows}
 
     def undo(self, rows: Rows, until_s: float, later: Sequence[tuple[int, Rows]] = ()) -> None:

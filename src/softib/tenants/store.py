@@ -23,13 +23,13 @@ from softib.extras import install_command
 from softib.plural import counted
 from softib.tenants.exclusive import lock
 from softib.tenants.model import Member, Tenant, guid_text, parse_pkey
-from softib.tenants.state import Rows, State, partition_of
+from softib.tenants.state import Rows, State, isolated_of, partition_of
 
 __all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
-SAME_STATE = {"first", "request_owners", "intrusions"}
+SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports"}
 """Versions of the schema with the present tables of tenants and partitions: their backups can be restored."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
@@ -107,7 +107,10 @@ class Store:
 
     def state(self) -> State:
         """Return the state after the last commit."""
-        return _state(self.read)
+        state = _state(self.read)
+        for name, at_s, ends in self.read("SELECT name, at_s, ends FROM isolated_port"):
+            state.isolated[name] = isolated_of(at_s, json.loads(ends))
+        return state
 
     def state_of_backup(self, name: str) -> State:
         """Return the state in a copy that :meth:`backup` made in this folder. Raises
@@ -152,6 +155,11 @@ class Store:
         query = "SELECT * FROM revision WHERE owner = ? AND request_id = ?"
         row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
+
+    def has_request(self, owner: str, request_id: str) -> bool:
+        """Return whether this owner sent a request of this id before."""
+        query = "SELECT 1 FROM revision WHERE owner = ? AND request_id = ?"
+        return bool(self.read(query, (owner, request_id)))
 
     def accounts_of(self, tenant: str) -> list[str]:
         """Return names of the accounts of a tenant."""
@@ -212,6 +220,8 @@ class Store:
             self._row("member", "pkey = ? AND guid = ?", [pkey, guid], after and [pkey, guid, *after])
         for pkey, _, after in rows.get("quarantine", []):
             self._row("quarantine", "pkey = ?", [pkey], None if after is None else [pkey, after])
+        for name, _, after in rows.get("isolated_port", []):
+            self._row("isolated_port", "name = ?", [name], after and [name, after[0], json.dumps(after[1])])
 
     def _row(self, table: str, where: str, key: list[Any], after: list[Any] | None) -> None:
         if after:

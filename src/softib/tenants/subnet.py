@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import PeerError
-from softib.iba.constants import PKEY_BLOCK, SmpAttr
+from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
@@ -25,8 +25,8 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An end port that answered discovery: of a host, or port 0 of a ``switch``, whose P_Key table is its own (IBA
-    14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
+    """An end port that answered discovery: of a host, of a ``router``, or port 0 of a ``switch``, whose P_Key table
+    is its own (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
     in front of it if that enforces partitions (else -1). ``entries``: the
     smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
     the port itself. ``shared``: it has virtual ports, whose P_Keys are in the switch port's table, too."""
@@ -43,6 +43,7 @@ class Port:
     vport: int = -1
     shared: bool = False
     switch: bool = False
+    router: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,9 @@ class SubnetView:
         """PortGUID of the master subnet manager; 0: not on a host."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
+        self.unchecked: frozenset[int] = frozenset()
+        """PortGUIDs of hosts whose switch port could check P_Keys, and does not (PartitionEnforcementInbound, IBA
+        14.2.5.6)."""
 
     @property
     def is_open(self) -> bool:
@@ -110,13 +114,15 @@ class SubnetView:
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}
         for port in self.ports.values():
-            if port.vport >= 0 or port.switch:
+            if port.vport >= 0 or port.switch or port.router:
                 continue
             names.setdefault(port.node.split(" ")[0], []).append(port.guid)
             if port.node != port.node.split(" ")[0]:
                 names.setdefault(port.node, []).append(port.guid)
         self.names = names
         db = reader.subnet.db
+        checks = PortInfo.partition_enforcement_inbound.get(db.port_info) > 0
+        self.unchecked = frozenset(p.guid for p in self.ports.values() if p.leaf >= 0 and not checks[p.leaf])
         self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
@@ -165,6 +171,7 @@ class SubnetView:
                 mtu=int(mtus[i]),
                 shared=guid in owners,
                 switch=bool(switch[i]),
+                router=bool(db.node_type[db.port_node[row]] == NodeType.ROUTER),
             )
             yield port
         vports = db.vports
@@ -239,6 +246,7 @@ class SubnetView:
         tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
         tables |= {g: h for g, h in other.tables.items() if g not in newer}
         self.ports, self.names, self.manager = other.ports, other.names, other.manager
+        self.unchecked = other.unchecked
         self.tables = {g: h for g, h in tables.items() if g in self.ports}
         self._remember({g: h for g, h in other.tables.items() if g not in newer})
 

@@ -38,6 +38,7 @@ __all__ = ["Served"]
 KEEP, KEEP_OCTETS = 300, 200 << 20
 """Samples that are kept: ten minutes at the default of two seconds, fewer if a fabric is so large that they would
 take more memory."""
+REREAD_S = 60.0
 RECHECK_S = 60.0
 """The cables and tables are checked again after this time even if none changed."""
 JUDGE_S = 10.0
@@ -82,6 +83,11 @@ class Served:
     _over: Observations | None = field(default=None, init=False)
     _jobs_of: tuple[int, float] = field(default=(-1, -1.0), init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _turn: threading.Condition = field(default_factory=threading.Condition, init=False)
+    _begun: int = field(default=0, init=False)
+    _read: int = field(default=0, init=False)
+    _wanted: int = field(default=0, init=False)
+    """Rounds of :meth:`run`: number begun, number read, and the one that :meth:`reread` waits for."""
 
     def __post_init__(self) -> None:
         self.recent = Recent(self.keep)
@@ -141,9 +147,9 @@ class Served:
         now = self.now
         return replace(self._result, fabric=now.fabric.copy())
 
-    def refresh(self) -> Now:
-        """Return one round, or one reading. Raises the errors of the reader the first time; later
-        the previous state stays, with the reason."""
+    def refresh(self, whole: bool = False) -> Now:
+        """Return one round, or one reading; with ``whole`` also of the cables and tables. Raises the errors of the
+        reader the first time; later the previous state stays, with the reason."""
         before = self._now
         try:
             if self.collector is None:
@@ -151,7 +157,7 @@ class Served:
                 if self._now is None:
                     self._take(self.read(), self.clock())
             else:
-                self._round(self.collector)
+                self._round(self.collector, whole)
             self._with_jobs()
         except SoftibError as error:
             if self._now is None:
@@ -192,12 +198,12 @@ class Served:
     def _step(self, phase: str) -> AbstractContextManager[None]:
         return self.steps(phase) if self._now is None else nullcontext()
 
-    def _round(self, collector: Collector) -> None:
+    def _round(self, collector: Collector, whole: bool) -> None:
         with self._step("ports and counters"):
             one = collector.step()
         assert collector.watch is not None and collector.watch.round is not None
         at, reading = self.clock(), collector.watch.round.reading
-        if reread := self._now is None or collector.due():
+        if reread := self._now is None or whole or collector.due():
             with self._step("cables and tables"):
                 result = collector.read()
             self._take(result, at)
@@ -300,16 +306,40 @@ class Served:
         """Refresh every ``every_s`` seconds until :meth:`stop`; a lost source is searched for again."""
         while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
             began = time.monotonic()
-            if self._stop.wait(self.every_s):
+            if self._rest(self.every_s):
                 break
+            with self._turn:
+                self._begun += 1
+                wanted = self._wanted == self._begun
             with contextlib.suppress(InputError):
-                self.refresh()
+                self.refresh(wanted)
+            with self._turn:
+                self._read = self._begun
+                self._turn.notify_all()
             # After a round that takes long, the next does not start at once.
-            self._stop.wait(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
+            self._rest(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
+
+    def _rest(self, seconds: float) -> bool:
+        """Wait, unless a reading is asked for. Returns whether :meth:`run` ends."""
+        with self._turn:
+            self._turn.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
+        return self._stop.is_set()
+
+    def reread(self) -> None:
+        """Wait for a whole reading that begins after this call, so that the next request sees the
+        client's last change. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
+        with self._turn:
+            if self.collector is None or self._stop.is_set():
+                return
+            number = self._wanted = self._begun + 1
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self._stop.is_set() or self._read >= number, REREAD_S)
 
     def stop(self) -> None:
         """End :meth:`run`."""
-        self._stop.set()
+        with self._turn:
+            self._stop.set()
+            self._turn.notify_all()
 
     def close(self) -> None:
         """Close the source."""

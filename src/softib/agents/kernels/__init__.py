@@ -1,2 +1,2 @@
-"""Agents by hardware part: SMA, PMA, PortInfo, keys, partitions, counters, links and their faults,
-compiled."""
+"""The agents, by hardware part, as compiled kernels: SMA, PMA, PortInfo, keys, partitions,
+counters, links and their faults."""

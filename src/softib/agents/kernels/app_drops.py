@@ -1,6 +1,7 @@
-"""Packets of applications that a port dropped: its counters, and the traps of bad keys (IBA 7.7,
-10.2, 13.4.9). The indices of a cell are those of ``preload/verbs/fabric/traffic.h`` (a test compares), and the
-columns of :data:`softib.live.verbs.traffic.Cells` that are the daemon's own."""
+"""Application packets that a port dropped: its counters, and the traps for wrong keys (IBA 7.7,
+10.2, 13.4.9). The indices of a cell are those of ``preload/verbs/fabric/traffic.h`` (a test
+compares them). The columns that only the daemon uses are those of
+:data:`softib.live.verbs.traffic.Cells`."""
 
 import numpy as np
 
@@ -43,7 +44,7 @@ STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, CORRUPTED, EGRESS = 0, 1, 3, 5, 
 PACKETS, DWORDS = 8, 10
 OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
-"""Indices in the file's head: number of chunks ever claimed; 1 = a program uses pacing."""
+"""Indices in the head of the file: the number of chunks ever claimed; and 1 if a program uses pacing."""
 CLOCK_WAIT = 1
 (
     INACTIVE_DROP,
@@ -59,8 +60,7 @@ CLOCK_WAIT = 1
     OVERRUN_DROP,
 ) = range(1, 12)
 LAST_TRAP, SEEN_CORRUPTED = 4, 5
-"""Columns of ``seen``: time of this cell's last trap, ps; corrupted packets, forward and
-back."""
+"""Columns of ``seen``: the time of this cell's last trap (ps); the corrupted packets, forward and back."""
 
 
 MTU_DISCARDS, VL_MAPPING = (
@@ -79,7 +79,8 @@ def violate(t, end, at, packets):
 
 @inner
 def trap(t, v, cell, port, number, now):
-    """Trap 257, 258 or 259 with the details of ``cell``; a cell raises one per SubnetTimeout (IBA 13.4.9)."""
+    """Raise trap 257, 258 or 259 with the details of ``cell``; a cell raises one trap per
+    SubnetTimeout (IBA 13.4.9)."""
     end = end_port(t, port)
     pause = np.int64(4_096_000) << np.int64(t.port_info[end, SUBNET_TIMEOUT_AT] & 31)
     last = np.int64(v.seen[cell, LAST_TRAP])
@@ -114,8 +115,8 @@ def trap(t, v, cell, port, number, now):
 
 @inner
 def drop(t, v, cell, direction, packets, dwords, now):
-    """Packets of direction ``direction``, ``dwords`` units of 4 bytes in all, were lost at the port that the cell
-    names."""
+    """Count packets that were lost in direction ``direction`` at the port named by the cell;
+    ``dwords`` is their total size in 4-byte units."""
     kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * direction)) & 0xFF
     port = np.int64(v.cells[cell, DROP + direction])
     if kind == 0 or port >= t.port_peer.shape[0]:

@@ -1,8 +1,8 @@
-"""Add the packets of applications to the counters of every port on the path. Layout:
+"""Add the packets of applications to the counters of every port on their path. Layout:
 ``preload/verbs/fabric/traffic.h``.
 
-``v`` is :class:`softib.live.verbs.traffic.Cells`. Applications write all contents of the cells: rows and indices
-are checked before use, and an invalid cell counts nothing.
+``v`` is :class:`softib.live.verbs.traffic.Cells`. Applications write everything in a cell, so rows
+and indices are checked before use. An invalid cell counts nothing.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ XMIT_WAIT = COUNTER_NAMES.index("port_xmit_wait")
 
 @inner
 def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
-    """Links ``first`` … ``first + n - 1`` of ``cell`` carried this."""
+    """Count packets on links ``first`` … ``first + n - 1`` of ``cell``."""
     ip = np.int64(v.is_ip[v.cells[cell - cell % CHUNK, OWNER] & np.uint32(0xFFFF)])
     here, at = np.int64(cell), np.int64(0)
     level = np.int64(v.cells[cell, KINDS] >> np.uint32(24)) & 15
@@ -93,7 +93,8 @@ def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
 
 @inner
 def egress_at(t, v, cell, i):
-    """Row of the port through which packets of ``cell`` enter its link ``i``; -1: there is none."""
+    """Return the row of the port through which packets of ``cell`` enter its link ``i``; -1 if the
+    cell has no such link."""
     here = np.int64(cell)
     for _ in range(i // LINKS_ROOM):
         here = np.int64(v.cells[here, NEXT])
@@ -105,7 +106,8 @@ def egress_at(t, v, cell, i):
 
 @inner
 def corruption_rate(t, egress, octets):
-    """Probability that a packet of ``octets`` is corrupted on the link behind ``egress``, for small values."""
+    """Return the probability that a packet of ``octets`` bytes is corrupted on the link behind
+    ``egress``; for small values."""
     if egress < 0:
         return 0.0
     a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))
@@ -114,8 +116,9 @@ def corruption_rate(t, egress, octets):
 
 @inner
 def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
-    """Bit errors corrupted ``corrupted`` of ``packets`` on links ``first`` … ``first + n - 1`` of ``cell``: each at
-    one of those with bit errors, by their probabilities."""
+    """Count ``corrupted`` of ``packets`` as hit by bit errors on links ``first`` … ``first + n -
+    1`` of ``cell``. Each is assigned to one link with bit errors, in proportion to the links'
+    probabilities."""
     if t.options[FAULTY] == 0 or n > MAX_LINKS:
         return
     octets = 4.0 * np.float64(dwords) / max(np.float64(packets), 1.0) + 2.0
@@ -137,7 +140,7 @@ def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
 
 @inner
 def fold_cell(t, v, cell, now):
-    """Count what ``cell`` has counted since the last time. Returns 1 if there was something."""
+    """Add the packets that ``cell`` counted since the last call. Returns 1 if there were any."""
     changed = 0
     for direction in range(2):
         packets, dwords = v.counts[cell, PACKETS + direction], v.counts[cell, DWORDS + direction]
@@ -173,7 +176,7 @@ def fold_cell(t, v, cell, now):
 
 @inner
 def free_cell(v, cell):
-    """A retired cell, and those with its further ports, can be reused; their states are the last stores."""
+    """Free a retired cell, and the cells of its further ports, for reuse. Their states are stored last."""
     for i in range(v.seen.shape[1]):
         v.seen[cell, i] = 0
     here = np.int64(v.cells[cell, NEXT])
@@ -186,7 +189,7 @@ def free_cell(v, cell):
 
 @inner
 def fold_link_waits(t, v):
-    """PortXmitWait of ports whose data waited for later links."""
+    """Count PortXmitWait at ports whose data waited for later links."""
     for port in range(min(v.waited.shape[0], t.port_peer.shape[0])):
         waits = v.link_clocks[port, CLOCK_WAIT] - v.waited[port]
         if waits != np.uint64(0):
@@ -196,9 +199,9 @@ def fold_link_waits(t, v):
 
 @kernel(_nrt=False)
 def fold_cells(t, v, now):
-    """Bring the counters up to date. Returns the number of cells that had counted something.
+    """Bring the counters up to date. Returns the number of cells that counted packets.
 
-    Chunks that did not change since the last call but one are skipped (``v.watch``: changed at the last call).
+    Chunks that have not changed since the call before last are skipped (``v.watch``: changed at the last call).
     """
     changed = 0
     if v.head[PACED] != 0:

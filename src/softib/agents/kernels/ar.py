@@ -1,7 +1,7 @@
 """Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.vendor.ar`).
 
-``ar_info`` holds the values of Sets; capabilities of the device are added at each Get. A refused
-request has no effect.
+``ar_info`` holds the values that Sets wrote; the capabilities of the device are added at each Get.
+A refused request changes nothing.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ CAPABLE = _image(
     group_cap=ar.AR_GROUPS,
     ar_version_cap=1,
 )
-"""uint8[64]: ARInfo of every switch with adaptive routing."""
+"""uint8[64]: ARInfo as every switch with adaptive routing reports it."""
 SETTABLE = _all_ones(
     A.by_sl_en,
     A.no_fallback,
@@ -51,7 +51,7 @@ SETTABLE = _all_ones(
     A.by_transport_disable,
     A.ageing_time_value,
 )
-"""uint8[64]: bits that a Set stores."""
+"""uint8[64]: the bits that a Set may change."""
 WITH_AR = _image(M, is_extended_port_info_supported=1, is_adaptive_routing_rev1_supported=1)
 WITHOUT_AR = _image(M, is_extended_port_info_supported=1)
 SUB_GROUPS_AT, TOP_AT = A.sub_grps_active.byte, A.group_top.byte - 1
@@ -67,7 +67,7 @@ MASK_OCTETS = 32
 
 @inner
 def ar_switch(t, ingress):
-    """Row of the switch that owns ``ingress``, -1 if it cannot route adaptively."""
+    """Return the row of the switch that owns ``ingress``; -1 if it cannot route adaptively."""
     node = t.port_node[ingress]
     switch = np.int64(t.switch_of_node[node])
     if switch >= 0:
@@ -79,7 +79,7 @@ def ar_switch(t, ingress):
 
 @inner
 def general_info_smp(t, m, ingress, modifier, is_set):
-    """GeneralInfo of the subnet management class, of Mellanox parts: only its CapabilityMask."""
+    """Get GeneralInfo of the subnet management class (Mellanox parts); only its CapabilityMask is set."""
     node = t.port_node[ingress]
     if is_set or (t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node]))):
         return BAD_ATTRIBUTE
@@ -91,7 +91,7 @@ def general_info_smp(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_info(t, m, ingress, is_set):
-    """ARInfo: a Set stores the settable components; a group has one subgroup."""
+    """Get or Set ARInfo: a Set stores the settable components, and a group has one subgroup."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE
@@ -143,7 +143,7 @@ def ar_group_table(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_group_copy(t, m, ingress, modifier, is_set):
-    """ARGroupTableCopy: a Set copies one group over ranges of others."""
+    """Set ARGroupTableCopy: copy one group over ranges of other groups."""
     switch = ar_switch(t, ingress)
     if switch < 0 or not is_set:
         return BAD_ATTRIBUTE
@@ -164,8 +164,8 @@ def ar_group_copy(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_lft(t, m, ingress, modifier, is_set):
-    """ARLinearForwardingTable: state and group of 16 LIDs, and their port of the
-    LinearForwardingTable."""
+    """Get or Set ARLinearForwardingTable: the state and group of 16 LIDs; their port is stored in
+    the LinearForwardingTable."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE

@@ -1,5 +1,5 @@
-"""Big-endian numbers in bytes. All results are int64, so that kernels never mix signs (Numba would
-go to float64)."""
+"""Big-endian numbers in bytes. All results are int64, so that kernels never mix signed and unsigned
+integers (Numba would convert to float64)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Handling of a MAD at its destination: its agent, and the answer (IBA 13.4, 14.2.1, 16.1)."""
+"""Process a MAD at its destination: select the agent and make the answer (IBA 13.4, 14.2.1, 16.1)."""
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def subnet_agent(t, m, ingress, now):
     if attribute == LFT:
         return linear_fdb(t, m, ingress, modifier, is_set)
     if attribute == PORT_INFO:
-        # Bit 31 says that the SM supports extended speeds.
+        # Bit 31: the SM supports extended speeds.
         if is_set:
             return set_port_info(t, m, ingress, modifier, now)
         return get_port_info(t, m, ingress, modifier)
@@ -137,7 +137,7 @@ def subnet_agent(t, m, ingress, now):
 
 @inner
 def vport_agent(t, m, ingress, attribute, modifier, is_set):
-    """Likewise, an attribute of virtual ports."""
+    """Answer Get or Set of one attribute of virtual ports; returns the status."""
     if attribute == VPORT:
         return vport_info_smp(t, m, ingress, modifier, is_set)
     if attribute == VIRTUALIZATION:
@@ -155,8 +155,8 @@ def vport_agent(t, m, ingress, attribute, modifier, is_set):
 
 @inner
 def arrive_gmp(t, m, ingress, now):
-    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class,
-    an aggregation node's."""
+    """Process a GMP at its destination: performance management, congestion control, Mellanox'
+    vendor class, or the class of an aggregation node."""
     klass, method = m[CLASS_AT], m[METHOD_AT]
     is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
     is_sharp = klass == SHARP and t.sharp_of_node[t.port_node[ingress]] >= 0
@@ -186,7 +186,7 @@ def arrive_gmp(t, m, ingress, now):
 
 @kernel(shared=True, _nrt=False)
 def arrive(t, m, ingress, now, slid):
-    """Handle a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
+    """Process a MAD at its destination: return SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
 
     ``slid`` is the source LID as the packet carries it.
     """
@@ -197,7 +197,7 @@ def arrive(t, m, ingress, now, slid):
     if method & RESPONSE_BIT:
         return FOR_CLIENT
     if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
-        # Its M_Key is checked as for a Set (14.2.4.2; hfi1 does so, and OpenSM fills it in).
+        # The M_Key is checked as for a Set (14.2.4.2): the driver hfi1 does so, and OpenSM fills the key in.
         if get16(m, ATTR_AT) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
             return SILENT
         return FOR_CLIENT
@@ -206,7 +206,7 @@ def arrive(t, m, ingress, now, slid):
         return ANSWERED
     if is_smp:
         attribute = get16(m, ATTR_AT)
-        # The subnet manager on that node answers itself; traps and reports are addressed to it.
+        # The subnet manager on that node answers by itself; traps and reports are addressed to it.
         if attribute == SM_INFO or method == TRAP or method == REPORT or method == SEND:
             return FOR_CLIENT
         if method != GET and method != SET:

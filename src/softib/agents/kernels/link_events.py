@@ -1,4 +1,4 @@
-"""Events without a MAD: links that fail and train, time that passes, traps raised by the hardware or the host."""
+"""Events without a MAD: links that fail and train, the passage of time, traps raised by the hardware or the host."""
 
 from softib.agents.kernels.big_endian import copy
 from softib.agents.kernels.faults.ber import rates_of_loss, settle
@@ -11,7 +11,7 @@ from softib.jit import kernel
 
 @kernel(_nrt=False)
 def set_link(t, port, up, now):
-    """The hardware makes the link at ``port`` fail, or train again."""
+    """Let the link at ``port`` fail, or train again, as an event of the hardware."""
     if up:
         train(t, port, now)
     else:
@@ -20,7 +20,7 @@ def set_link(t, port, up, now):
 
 @kernel(_nrt=False)
 def fail_port(t, port, now):
-    """The remote end of the link at ``port`` was removed; this end goes down."""
+    """Take this end of the link at ``port`` down, because the remote end was removed."""
     fail(t, port, now)
 
 
@@ -33,7 +33,7 @@ def settle_ports(t, ports, now):
 
 @kernel(_nrt=False)
 def loss_of_ports(t, ports, loss):
-    """Write the loss rates of packets into ``ports`` by bit errors into rows of ``loss`` (float64[all ports, 2])."""
+    """Write the loss rates of packets by bit errors into ``ports`` to rows of ``loss`` (float64[all ports, 2])."""
     for i in range(ports.shape[0]):
         port = ports[i]
         loss[port, 0], loss[port, 1] = rates_of_loss(t, port)
@@ -47,7 +47,7 @@ def sample_until(t, now):
 
 @kernel(_nrt=False)
 def raise_change_traps(t, node, flags, now):
-    """Trap 144 of every end port of ``node``; flags 1 = NodeDescription, 0 = CapabilityMask."""
+    """Queue trap 144 of every end port of ``node``; ``flags`` 1 = NodeDescription, 0 = CapabilityMask."""
     describe(t, node, now, flags)
 
 

@@ -1,7 +1,7 @@
-"""MADs are counted along their path, as every packet is (IBA 16.1.3.5: all VLs, VL15 included).
+"""MADs are counted along their path, as all packets are (IBA 16.1.3.5: on all VLs, including VL15).
 
-The hop counts of a call are collected in ``passed`` (one word a port, so a batch stays in the cache) and
-``touched`` lists the ports that have any; :func:`fold` adds them to the counters.
+The hops of one call are collected in ``passed`` (one word per port, so that a batch stays in the
+cache). ``touched`` lists the ports that have any. :func:`fold` adds them to the counters.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from softib.agents.kernels.route import TOUCHED
 from softib.fabric.counters import COUNTER_NAMES, SL_COUNTERS
 
 MAD_DWORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
-"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 bytes; VCRC and link delimiters do not count."""
+"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 bytes. VCRC and link delimiters are not counted."""
 XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
     COUNTER_NAMES.index(n)
     for n in (
@@ -48,8 +48,8 @@ def pass_port(t, port, packets):
 
 @inner
 def count_hops(t, first, last, there_and_back):
-    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the ports that it
-    left), or a request and its answer on the same links."""
+    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the egress ports), or a
+    request and its answer on the same links."""
     for i in range(first, last):
         egress = t.path[i]
         ingress = np.int64(t.port_peer[egress])
@@ -59,8 +59,8 @@ def count_hops(t, first, last, there_and_back):
 
 @inner
 def count_level(t, first, last, level):
-    """Count one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of
-    ``path``; ``level`` -1: it is on VL15, which no SL uses (IBA 7.6.5)."""
+    """Count one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops
+    ``first``…``last`` - 1 of ``path``. ``level`` -1 means VL15, which has no SL (IBA 7.6.5)."""
     if level < 0:
         return
     for i in range(first, last):
@@ -71,7 +71,7 @@ def count_level(t, first, last, level):
 
 @inner
 def count_back(t, first, last):
-    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, over the path of its request."""
+    """Count an answer on the hops ``last`` - 1 … ``first``, backwards along the path of its request."""
     for i in range(first, last):
         pass_port(t, np.int64(t.port_peer[t.path[i]]), SENT)
         pass_port(t, t.path[i], RECEIVED)

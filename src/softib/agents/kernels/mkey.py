@@ -1,9 +1,9 @@
-"""Management keys: M_Key and CC_Key (IBA 14.2.4, A10.4.2), whether a MAD has the right one, violations
-and the lease.
+"""Management keys, M_Key and CC_Key (IBA 14.2.4, A10.4.2): whether a MAD has the right key,
+violations, and the lease.
 
-``info`` is the wire image whose first eight bytes are the key; ``until[end]`` the time in ps at which its lease
-ends, 0 = none runs. A wrong key starts the lease and the right one ends it; when it expires, the
-protection ends.
+``info`` is the wire image whose first eight bytes are the key. ``until[end]`` is the time in ps at
+which the lease of that port ends, 0 = no lease. A wrong key starts the lease, and the right one
+stops it. When the lease expires, the protection ends.
 """
 
 from softib.agents.kernels.big_endian import get16, inner, put16, same
@@ -18,8 +18,8 @@ WRONG, FITS, UNSET = 0, 1, 2
 
 @inner
 def key_state(info, until, end, m, key_at, protect_at, protect_bits, now):
-    """UNSET, FITS, or WRONG of the key at ``key_at`` of MAD ``m``. First an expired lease clears the
-    ``protect_bits`` of byte ``protect_at``."""
+    """Return UNSET, FITS or WRONG for the key at ``key_at`` of MAD ``m``. First an expired lease
+    clears the ``protect_bits`` of byte ``protect_at``."""
     unset = True
     for i in range(8):
         if info[i]:
@@ -37,7 +37,8 @@ def key_state(info, until, end, m, key_at, protect_at, protect_bits, now):
 
 @inner
 def violated(info, until, end, violations_at, lease_at, now):
-    """Count a wrong key, up to the counter's maximum, and start the lease if none runs (period 0: it never ends)."""
+    """Count a wrong key, up to the counter's maximum, and start the lease if none is running (lease
+    period 0: it never ends)."""
     violations, lease = get16(info, violations_at), get16(info, lease_at)
     if violations < 0xFFFF:
         put16(info, violations_at, violations + 1)

@@ -1,9 +1,9 @@
 """Traps that devices raise (IBA 13.4.9, 14.2.5.1): a queue of notices, each with its DataDetails as
 sent.
 
-A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds its 54 bytes of details.
-The issuer's own LID is written into them when the trap is sent, because a port may get its LID
-only later.
+A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds the 54
+bytes of details. The issuer's LID is written into the details when the trap is sent, because a port
+may get its LID only later.
 """
 
 import numpy as np
@@ -53,9 +53,9 @@ DETAILS = 54
 
 @inner
 def notice(t, now, port, trap, detail):
-    """Queue a trap to be sent and return its row, its details zeroed; -1 if the port raises none.
+    """Queue a trap to be sent and return its row, with zeroed details; -1 if the port raises no trap.
 
-    Beyond the queue's capacity it counts as lost.
+    If the queue is full, the trap counts as lost.
     """
     if not get32(t.port_info[port], CAP_MASK_AT) & TRAP:
         return np.int64(-1)
@@ -74,7 +74,7 @@ def notice(t, now, port, trap, detail):
 
 @inner
 def local_change(t, now, end, flags):
-    """Trap 144 of end port ``end``: its CapabilityMask changed (no flags), or the change given by ``flags``."""
+    """Queue trap 144 of end port ``end``: its CapabilityMask changed (no flags), or the change given by ``flags``."""
     info = t.port_info[end]
     if not get32(info, CAP_MASK_AT) & (OTHER_LOCAL if flags else CAP_MASK_NOTICE):
         return
@@ -90,7 +90,7 @@ def local_change(t, now, end, flags):
 
 @inner
 def threshold(t, now, end, trap, number):
-    """Traps 129 to 131 of port ``number`` of the node of ``end``."""
+    """Queue trap 129, 130 or 131 for port ``number`` of the node of ``end``."""
     row = notice(t, now, end, trap, number)
     if row >= 0:
         t.notice_data[row, THRESHOLD_PORT_AT] = number
@@ -98,7 +98,7 @@ def threshold(t, now, end, trap, number):
 
 @inner
 def bad_mkey(t, m, now, end, slid):
-    """Trap 256: SMP ``m`` from ``slid`` came with a wrong M_Key."""
+    """Queue trap 256: SMP ``m`` from ``slid`` has a wrong M_Key."""
     row = notice(t, now, end, BAD_MKEY, 0)
     if row < 0:
         return

@@ -1,9 +1,9 @@
-"""Partitions: the GMPs that reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
+"""Partitions: which GMPs reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
 
-A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it if any entry of
-its responder_pkey table matches: the same low 15 bits, and one of the two a full
-member. Switch ports with partition enforcement apply the same rule with their responder_pkey table to incoming or
-outgoing packets.
+A MAD carries a P_Key from its sender's table; its address holds the index. QP1 of the target
+accepts it if an entry of the responder_pkey table matches: the low 15 bits are equal, and at least
+one of the two keys is a full member. Switch ports with partition enforcement apply the same rule to
+incoming or outgoing packets, with their responder_pkey table.
 """
 
 import numpy as np
@@ -50,8 +50,8 @@ GSI = 1
 
 @inner
 def matching(t, port, pkey):
-    """The entry of the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none; partition 0 is
-    invalid."""
+    """Return the entry in the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none;
+    partition 0 is invalid."""
     if not pkey & PARTITION:
         return np.int64(0)
     base = np.int64(t.pkey_base[port])
@@ -74,12 +74,12 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, direction):
-    """True if ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does
-    not have the P_Key.
+    """Return whether ``port`` is a switch's external port that enforces partitions in ``direction``
+    (in or out) and lacks the P_Key.
 
-    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port in front of it. A packet of a limited
-    member arrives with the same limited entry as in that table, so membership is compared only for outgoing
-    packets: there limited to limited is refused.
+    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port in front of it. A
+    packet of a limited member has the same limited entry that this table holds. So membership is
+    compared only for outgoing packets: from limited to limited they are refused.
     """
     if (
         not t.port_info[port, ENFORCE_AT] & direction
@@ -94,7 +94,7 @@ def refuses(t, port, pkey, direction):
 
 @inner
 def switch_violation(t, port, pkey, slid, dlid, sl, now):
-    """Raise trap 259, if the switch has it."""
+    """Raise trap 259 if the switch supports it."""
     end = end_port(t, port)
     if not get32(t.port_info[end], CAP_MASK_AT) & SWITCH_TRAP:
         return
@@ -106,7 +106,8 @@ def switch_violation(t, port, pkey, slid, dlid, sl, now):
     put16(data, W_LID1_AT, slid)
     put16(data, W_LID2_AT, dlid)
     put16(data, W_PKEY_AT, pkey)
-    # SL (4 bits), reserved, and source QP share a word; then eight reserved bits and the destination QP.
+    # SL (4 bits), reserved bits and the source QP share a word. The next word is eight reserved bits and the
+    # destination QP.
     put32(data, W_SL_AT, (sl << 28) | GSI)
     put32(data, W_QP2_AT - 1, GSI)
     put16(data, W_LID_AT, get16(t.port_info[end], LID_AT))
@@ -133,8 +134,8 @@ def end_port_violation(t, end, pkey, slid, dlid, sl, now):
 
 @inner
 def enforced(t, first, last, pkey, slid, dlid, sl, now):
-    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; it is counted
-    and reported.
+    """Return the hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 =
+    none; count and report it.
 
     A packet refused at egress does not use that hop; one refused at ingress does.
     """
@@ -154,10 +155,10 @@ def enforced(t, first, last, pkey, slid, dlid, sl, now):
 
 @inner
 def partitioned(t, port, at, index, sl, dlid, now):
-    """Number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
+    """Return the number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
 
-    The path of the answer is checked too, with the entry of the responder's table that its answer carries: a
-    request whose answer a switch would refuse is not executed.
+    The path of the answer is checked too, with the P_Key that the answer will carry: a request is
+    not executed if a switch would refuse its answer.
     """
     home, end = end_port(t, port), end_port(t, at)
     if index >= np.int64(t.pkey_cap[home]):

@@ -1,11 +1,11 @@
-"""The performance management agent: every attribute that counts (IBA 16.1, A10). Sampling:
+"""The performance management agent: all attributes with counters (IBA 16.1, A10). Sampling:
 :mod:`sample_kernels`.
 
-The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and PortCountersExtended
-show one register, so a Set of one also changes the other.
-(The specification does not define this; Linux' qib driver keeps one offset for both, and OpenSM's performance
-manager relies on it: it does not clear the data counters through PortCounters on a device that has the extended
-ones.)
+The fabric counts in 64 bits; each wire field stops at its maximum. PortCounters and
+PortCountersExtended show the same registers, so a Set of one also changes the other. (The
+specification does not define this. Linux' qib driver keeps one offset for both. OpenSM's
+performance manager relies on it: on a device with the extended counters it does not clear the data
+counters through PortCounters.)
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def put_counter(m, offset, bits, value):
 
 @inner
 def get_counter(m, offset, bits):
-    """The wire value of a counter of 2, 4, 8, 16, 32 or 64 bits."""
+    """Return the wire value of a counter of 2, 4, 8, 16, 32 or 64 bits."""
     at = DATA_AT + (offset >> 3)
     if bits == 64:
         return get64(m, at)
@@ -66,7 +66,7 @@ def get_counter(m, offset, bits):
 
 @inner
 def counted(counters, first, last, column):
-    """Sum of a counter over ports, stopping at 2^64 - 1."""
+    """Return the sum of a counter over ports, limited to 2^64 - 1."""
     total = np.uint64(0)
     for port in range(first, last + 1):
         count = counters[port, column]
@@ -76,8 +76,9 @@ def counted(counters, first, last, column):
 
 @inner
 def counters_of(counters, m, first, last, fields, begin, end, selected, is_set):
-    """Get: the counters ``fields[begin:end]`` of ports ``first``…``last``, summed. Set: write those whose bit is in
-    ``selected`` (bit 0 = the first field), then as Get."""
+    """Get: write the sums of the counters ``fields[begin:end]`` over ports ``first``…``last``. Set:
+    write those whose bit is in ``selected`` (bit 0 = the first field), then proceed as for a
+    Get."""
     for i in range(begin, end):
         offset, bits, column = fields[i, 0], fields[i, 1], fields[i, 2]
         if is_set and (selected >> np.uint64(i - begin)) & np.uint64(1):
@@ -113,11 +114,10 @@ XMIT_WAIT_AT = DATA_AT + perf.PortCounters.port_xmit_wait.byte
 EXT_SPEEDS_SELECT_AT = DATA_AT + perf_optional.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (*LINK_ERRORS, "vl15_dropped", *DATA, "port_xmit_wait", "qp1_dropped")
-"""Counters by bit of CounterSelect (0-15) and CounterSelect2 (16: its bit 0, 17: its bit 1); IBA
-16.1.3.5."""
+"""Counters by bit of CounterSelect (0-15) and of CounterSelect2 (16 and 17: its bits 0 and 1); IBA 16.1.3.5."""
 
 _EXT_SELECTED = (*DATA, *CAST_PACKETS, *LINK_ERRORS, "vl15_dropped", "port_xmit_wait", "qp1_dropped")
-"""Counters by bit of CounterSelect (0-7), then of CounterSelect2 (IBA 16.1.4.11)."""
+"""Counters by bit of CounterSelect (0-7), then by bit of CounterSelect2 (IBA 16.1.4.11)."""
 EXT_BASIC, EXT_COUNTERS, BASIC = 8, len(_EXT_SELECTED), 16
 
 GROUPS = (
@@ -127,7 +127,8 @@ GROUPS = (
     SL_COUNTERS,
     LANE_COUNTERS,
 )
-"""Location of counters: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``, ``lane_counters``."""
+"""Columns that hold counters: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``,
+``lane_counters``."""
 NO_OP_CODE = -1
 
 _ATTRIBUTES = (
@@ -156,12 +157,13 @@ _ATTRIBUTES = (
         )
     ),
 )
-"""Every attribute with counters, with these in the order of its CounterSelect (None: wire order)."""
+"""Every attribute with counters; the counters are in the order of its CounterSelect (None: wire order)."""
 
 
 def _tables():
-    """Fields int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after
-    the other, and attributes int64[n, 5]: ID, group, first and last field, the ``op_code`` that it counts."""
+    """Return two tables: the fields of all attributes, one attribute after the other, int64[fields,
+    3] (bit offset, bits, column in the group); and the attributes, int64[n, 5] (ID, group, first
+    field, last field, ``op_code`` that it counts)."""
     fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
         columns = {n for g in GROUPS for n in g.names}
@@ -181,8 +183,8 @@ FIELDS, ATTRIBUTES = _tables()
 
 @inner
 def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
-    """ClassPortInfo of a GSI class; a Set stores the destination of its traps (13.4.8.1). ``which``: row of
-    ``class_traps``."""
+    """Get or Set ClassPortInfo of a GSI class; a Set stores the destination of its traps
+    (13.4.8.1). ``which``: row of ``class_traps``."""
     if is_set:
         copy(t.class_traps[end, which], 0, m, DATA_AT + TRAP_AT, TRAP_OCTETS)
     clear(m, DATA_AT, 192)
@@ -209,7 +211,7 @@ def selection(m, attribute):
 
 @inner
 def counted_fields(t, m, node, attribute, row):
-    """End of the counters of ``ATTRIBUTES[row]`` that ``node`` has; the others are zero."""
+    """Return the end of those counters of ``ATTRIBUTES[row]`` that ``node`` has; the other fields are zero."""
     begin, end = ATTRIBUTES[row, 2], ATTRIBUTES[row, 3]
     if attribute == PORT_COUNTERS_EXT and t.perf_caps[node, 1] & ADDITIONAL == 0:
         clear(m, EXT_SELECT2_AT + 4 + 8 * EXT_BASIC, 8 * (EXT_COUNTERS - EXT_BASIC))
@@ -222,7 +224,7 @@ def counted_fields(t, m, node, attribute, row):
 
 @inner
 def counting(t, m, row, first, last, is_set, end):
-    """Get or Set of one attribute of ``ATTRIBUTES``, up to field ``end``, on ports ``first``…``last``."""
+    """Answer Get or Set of one attribute of ``ATTRIBUTES``, up to field ``end``, on ports ``first``…``last``."""
     group, begin, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 4]
     selected = selection(m, ATTRIBUTES[row, 0])
     if op != NO_OP_CODE:

@@ -67,8 +67,8 @@ _ENFORCE = (
     P.filter_raw_outbound,
 )
 WRITABLE = np.stack([_mask(*_END, *_LINK), _mask(*_END, *_LINK), _mask(*_LINK, *_ENFORCE)])
-"""uint8[3, 64]: bits that a Set stores unchanged, on a CA port, a switch's port 0, a switch's external port. The
-others are read-only or have a rule of their own below."""
+"""uint8[3, 64]: bits that a Set stores unchanged, on a CA port, a switch's port 0, and a switch's
+external port. The other bits are read-only or have a separate rule below."""
 
 CA_PORT, PORT0, EXTERNAL = 0, 1, 2
 
@@ -83,8 +83,8 @@ def kind_of(t, port):
 
 @inner
 def selected_port(t, ingress, number):
-    """Row of port ``number`` of the node that ``ingress`` belongs to; 0 on a CA is the ingress
-    port; -1 = no such port."""
+    """Return the row of port ``number`` of the node that ``ingress`` belongs to; on a CA, 0 means
+    the ingress port; -1 = no such port."""
     node = t.port_node[ingress]
     if number > t.node_nports[node]:
         return np.int64(-1)
@@ -97,7 +97,7 @@ def selected_port(t, ingress, number):
 def get_port_info(t, m, ingress, modifier):
     """Write PortInfo of the port given by ``modifier`` into the MAD; returns the status.
 
-    With MKeyProtectBits 1 only a MAD with the M_Key reads it (14.2.4.1).
+    If MKeyProtectBits is 1, only a MAD with the M_Key can read the M_Key field (14.2.4.1).
     """
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
@@ -121,7 +121,8 @@ def hides_speeds(t, port, modifier):
 
 @inner
 def hide_speeds(m):
-    """LinkSpeedExtSupported, LinkSpeedExtEnabled and those of the second extension read 0; the active speed stays."""
+    """Set LinkSpeedExtSupported, LinkSpeedExtEnabled and the same fields of the second extension to
+    0; the active speed stays."""
     m[DATA_AT + EXT_SUPPORTED_AT] &= 0xF0
     m[DATA_AT + EXT_ENABLED_AT] &= 0xE0
     m[DATA_AT + EXT2_AT] &= 0xE0
@@ -129,7 +130,7 @@ def hide_speeds(m):
 
 @inner
 def set_port_info(t, m, ingress, modifier, now):
-    """Set(PortInfo): either completely, or (status BAD_FIELD) not at all. The answer carries the
+    """Set PortInfo either completely, or (status BAD_FIELD) not at all. The answer carries the
     PortInfo after the Set."""
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
@@ -156,7 +157,8 @@ def set_port_info(t, m, ingress, modifier, now):
 
 @inner
 def enabled_ok(request, supported, everything):
-    """A request for enabled widths or speeds: no change, everything, or a subset of the supported ones."""
+    """Return whether a request for enabled widths or speeds is legal: no change, everything, or a
+    subset of the supported ones."""
     return request == 0 or request == everything or (request & ~supported) == 0
 
 
@@ -164,10 +166,10 @@ def enabled_ok(request, supported, everything):
 def unicast(new, old, at):
     """Return whether the LID at ``at`` can be set: unicast, or 0 on a port that had no LID before.
 
-    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their ``subn_set_portinfo``), as 14.2.5.6
-    requires; ibportstate writes back 0 on a port without a LID on a subnet without a manager. Low bits covered by
-    the LMC are ignored when packets are matched (4.1.3),
-    not refused.
+    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (in ``subn_set_portinfo``),
+    as 14.2.5.6 requires. On a subnet without a manager, ibportstate writes 0 back to a port without
+    a LID. Low bits of a LID that the LMC covers are ignored when packets are matched (4.1.3); a Set
+    with such bits is not refused.
     """
     lid = get16(new, at)
     return lid < LID_MCAST_MIN and (lid != 0 or get16(old, at) == 0)
@@ -175,7 +177,7 @@ def unicast(new, old, at):
 
 @inner
 def valid(t, new, old, kind):
-    """Return whether every component of the request ``new`` is legal for a port that reads ``old``."""
+    """Return whether every component of the request ``new`` is legal for a port that now reads ``old``."""
     state, phys = get8(new, STATE_AT) & 15, get8(new, PHYS_AT) >> 4
     if kind != EXTERNAL:
         if not unicast(new, old, LID_AT) or not unicast(new, old, SM_LID_AT):
@@ -204,22 +206,22 @@ def valid(t, new, old, kind):
 
 @inner
 def has_mtu(old, kind):
-    """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's
-    components of one are unused there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of them, but accept a
-    manager's values there.
+    """Return False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's
+    components for one are unused there (14.2.5.6). Unmanaged Quantum-2 switches report 0 in all
+    these components but accept a manager's values.
     """
     return kind != PORT0 or (get8(old, MTU_CAP_AT) & 15) != 0
 
 
 @inner
 def has_vls(old, kind):
-    """False for a port 0 that reads VLCap 0, as :func:`has_mtu`."""
+    """Return False for a port 0 that reads VLCap 0, as :func:`has_mtu` does for MTUCap."""
     return kind != PORT0 or (get8(old, VL_CAP_AT) >> 4) != 0
 
 
 @inner
 def _write(info, new, kind):
-    """The bits of ``new`` that a request may write."""
+    """Write those bits of ``new`` that a request may write."""
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
         info[i] = (get8(info, i) & ~mask) | (get8(new, i) & mask)
@@ -241,7 +243,7 @@ def apply(t, new, port, kind, now):
     if get8(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):
         info[OPER_VLS_AT] = (get8(info, OPER_VLS_AT) & 0x0F) | (get8(new, OPER_VLS_AT) & 0xF0)
     if kind != EXTERNAL:
-        # Violation counters stop at their maximum; writing 0 clears them, anything else is ignored.
+        # Violation counters stop at their maximum. Writing 0 clears them; any other value is ignored.
         for i in range(VIOLATIONS_AT, VIOLATIONS_AT + 6, 2):
             if get16(new, i) == 0:
                 clear(info, i, 2)
@@ -254,7 +256,7 @@ def apply(t, new, port, kind, now):
 
 @inner
 def enable(new, info):
-    """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means everything supported."""
+    """Set LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps the value, all ones means everything supported."""
     width = get8(new, WIDTH_ENABLED_AT)
     if width:
         info[WIDTH_ENABLED_AT] = get8(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
@@ -274,8 +276,8 @@ def enable(new, info):
 
 @inner
 def change_state(t, port, state, phys, now):
-    """Follow the state table; going down drops the link, which then trains again unless it
-    is disabled."""
+    """Change the port's state by the state table. A port that goes down drops the link, which then
+    trains again unless it is disabled."""
     old = get8(t.port_info[port], STATE_AT) & 15
     target = np.int64(STATE_AFTER_SET[old, state])
     if phys == 0 and state != DOWN:
@@ -318,7 +320,8 @@ def train(t, port, now):
 
 @inner
 def drop(t, port, now):
-    """The link at ``port`` fails (cable removed, remote end without power): both ends go down, count it and poll."""
+    """Let the link at ``port`` fail (cable removed, remote end without power): both ends go down,
+    count it and poll."""
     fail(t, port, now)
     peer = np.int64(t.port_peer[port])
     if peer >= 0:
@@ -327,7 +330,7 @@ def drop(t, port, now):
 
 @inner
 def fail(t, port, now):
-    """Fail one end of a link; LinkDownedCounter counts only links that were up."""
+    """Let one end of a link fail; LinkDownedCounter counts only links that were up."""
     if (get8(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
         return
     if (get8(t.port_info[port], STATE_AT) & 15) != DOWN:
@@ -337,8 +340,8 @@ def fail(t, port, now):
 
 @inner
 def put_state(t, port, state, phys, by_set, now):
-    """Write both states. A change between down and not down without a Set raises PortStateChange of the switch and,
-    on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
+    """Write both states. If it changes between down and not down without a Set, the switch's
+    PortStateChange is set, and its first rise raises trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
     settle(t, port, now)
     info = t.port_info[port]
     old = get8(info, STATE_AT) & 15

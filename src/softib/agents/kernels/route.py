@@ -2,9 +2,9 @@
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a
 switch addressed by LID: its port 0), or -1 if it is lost on the path. The ports through which it
-left the nodes of its path are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is
-lost for a reason that has a counter, ``progress[LOSS]`` and ``progress[LOSS_AT]`` have the reason
-and the port; :func:`blame` counts it once the MAD has got that far.
+left the nodes on its path are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is
+lost for a reason that has a counter, ``progress[LOSS]`` and ``progress[LOSS_AT]`` hold the reason
+and the port. :func:`blame` counts the loss once the MAD has got that far.
 """
 
 import numpy as np
@@ -47,8 +47,8 @@ DLID_MAPPING, LOOPING, INACTIVE = (
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
 TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
-"""Elements of ``progress``: number of ports in ``touched``; hops in ``path``, and those of the
-request; reason and location of a loss; 1 = the answer is lost, not the request."""
+"""Elements of ``progress``: number of ports in ``touched``; number of hops in ``path``, and of
+those of the request; reason and location of a loss; 1 = the answer is lost, not the request."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 
@@ -100,8 +100,7 @@ def directed(t, m, port):
 
 @inner
 def directed_back(t, m, port):
-    """The path of a *response* that a client at ``port`` sends: the return path backwards (IBA
-    14.2.2.4)."""
+    """Return the path of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
@@ -129,8 +128,8 @@ def by_lid(t, port, lid, is_smp):
     """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA
     18.2.4.3).
 
-    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE at the port that it
-    leaves and ARMED at the port that it enters (IBA 7.2.7).
+    SMPs travel on VL15, which works from INIT on. All other packets need ACTIVE at each egress port
+    and ARMED at each ingress port (IBA 7.2.7).
     """
     if lid == 0 or lid >= MCAST_MIN:
         return -1
@@ -145,7 +144,8 @@ def by_lid(t, port, lid, is_smp):
     hops = t.progress[HOPS]
     if t.node_type[node] != SWITCH:
         at = np.int64(-1)  # a CA's port sends; there is no ingress port
-    # The 63 hops of 14.2.1.2 limit only directed routes; a path over more switches than exist is a loop.
+    # The limit of 63 hops in 14.2.1.2 applies only to directed routes; a path over more switches than exist is a
+    # loop.
     for _ in range(t.lft.shape[0] + 1):
         if egress < 0:
             return lose(t, NO_ROUTE, at)
@@ -177,9 +177,9 @@ def lose(t, why, port):
 
 @inner
 def blame(t):
-    """Count the recorded loss: at the ingress port of a switch that cannot forward the packet (no
-    route, or back to its ingress port; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2:
-    inactive)."""
+    """Count the recorded loss. If a switch cannot forward the packet (no route, or back to its
+    ingress port), its ingress port counts it (IBA 16.1.3.5, 16.1.4.1); if a port is down, that port
+    counts it (16.1.4.2: inactive)."""
     why, port = t.progress[LOSS], t.progress[LOSS_AT]
     t.progress[LOSS] = NO_LOSS
     if why == PORT_DOWN:
@@ -208,8 +208,8 @@ def lookup(t, node, lid):
 
 @inner
 def repaired(t, node, lid, egress):
-    """The first port of the LID's group whose link is up, if that of the table, ``egress``, is down
-    (ARInfo.fr_enabled); else ``egress``."""
+    """Return the first port of the LID's group whose link is up, if the table's port ``egress`` is
+    down (ARInfo.fr_enabled); otherwise ``egress``."""
     switch, base = t.switch_of_node[node], np.int64(t.node_base[node])
     group = t.ar_lft[switch, lid] & GROUP_MASK
     if group == 0 or group >= t.ar_group.shape[1]:
@@ -223,8 +223,8 @@ def repaired(t, node, lid, egress):
 
 @inner
 def route_smp(t, m, port, dlid):
-    """Path of a directed-route request: LID-routed before and after its directed part as it
-    specifies.
+    """Return the path of a directed-route request: it is LID-routed before and after its directed
+    part, as it specifies.
 
     IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive =
     it ends at the responder.
@@ -249,8 +249,8 @@ def route_smp(t, m, port, dlid):
 
 @inner
 def end_port(t, port):
-    """The port that owns LID and M_Key for a MAD that entered by ``port``: itself, or port 0 of the
-    switch."""
+    """Return the port that owns LID and M_Key for a MAD that entered through ``port``: itself, or
+    port 0 of the switch."""
     node = t.port_node[port]
     if t.node_type[node] == SWITCH:
         return np.int64(t.node_base[node])

@@ -1,9 +1,9 @@
-"""A router's data on other subnets (:mod:`softib.iba.vendor.router`): its ports there, as the
-subnet managers of those subnets configured them.
+"""A router's data about other subnets (:mod:`softib.iba.vendor.router`): its ports there, as
+configured by the subnet managers of those subnets.
 
-Site-local prefixes are in the table of adjacent subnets, others in that of next hops. Routers do not exchange
-tables, so subnets behind another router are in no table. All data is read from PortInfo at
-each Get: there is no Set.
+Site-local prefixes are in the table of adjacent subnets, others in the table of next hops. Routers
+do not exchange tables, so subnets behind another router are in no table. All data is read from
+PortInfo at each Get: there is no Set.
 """
 
 import numpy as np
@@ -65,7 +65,8 @@ def is_site_local(t, port):
 
 @inner
 def nth_remote_port(t, ingress, site_local, n):
-    """The port of record ``n`` of a table, -1 after the last one; ``n`` -1: the number of records."""
+    """Return the port of record ``n`` of a table, -1 after the last one; for ``n`` -1, return the
+    number of records."""
     node, count = t.port_node[ingress], np.int64(0)
     for number in range(1, np.int64(t.node_nports[node]) + 1):
         port = np.int64(t.node_base[node]) + number
@@ -78,7 +79,7 @@ def nth_remote_port(t, ingress, site_local, n):
 
 @inner
 def router_info(t, m, ingress, is_set):
-    """The number of its subnets, and the largest possible number."""
+    """Get the number of the router's subnets, and the largest possible number."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     most = max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 0)
@@ -93,7 +94,7 @@ def router_info(t, m, ingress, is_set):
 
 @inner
 def next_hops(t, m, ingress, modifier, is_set):
-    """A block of four subnets whose prefixes are not site-local."""
+    """Get a block of four subnets whose prefixes are not site-local."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     if modifier * NEXT_BLOCK >= max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 1):

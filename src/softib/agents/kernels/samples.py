@@ -1,13 +1,12 @@
-"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two moments
-of MAD time.
+"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two points in time of the MADs.
 
-One sampling mechanism an end port (a switch has one, at its port 0). A Set in state DONE arms it::
+There is one sampling mechanism per end port (a switch has one, at its port 0). A Set in state DONE arms it::
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
-A Set in another state has no effect. Nothing runs in the background: :func:`advance` moves
-every armed mechanism to the time it is called with, so counts are taken at the first MAD (or
-``AgentPlane.advance``) at or after the moment.
+A Set in another state has no effect. Nothing runs in the background: :func:`advance` moves every
+armed mechanism to the time of the call. So counts are taken at the first MAD (or
+``AgentPlane.advance``) at or after the time that is due.
 """
 
 import numpy as np
@@ -44,7 +43,7 @@ KEPT = COUNTERS_AT + 2 * S.counter_select.count - START_AT
 R_TAG_AT, R_STATUS_AT, R_COUNTER_AT = R.tag.byte, R.sample_status.byte, R.counter.byte
 COUNTERS = S.counter_select.count
 WIDTH_32 = 4
-# Each of the 15 counters can count every mandatory quantity (bit 0 of its 3-bit mask), and no other.
+# Each of the 15 counters can count all mandatory quantities (bit 0 of its 3-bit mask), and no others.
 MASKS_0_TO_9, MASKS_10_TO_14 = 0o1111111111, 0o11111
 QUANTITIES = np.array(
     [
@@ -56,7 +55,7 @@ QUANTITIES = np.array(
 """Columns of CounterSelect 1 to 5 (16.1.3.3)."""
 TICK = 0
 TICK_FS = np.array([4_000_000, *(round(10e6 / s.lane_gbps) for s in SPEEDS)], np.int64)
-"""Femtoseconds of tick 0 (ten bit times of a lane) by speed code."""
+"""Femtoseconds of tick 0 (ten bit times of a lane), by speed code."""
 FS_PER_PS = 1000
 PLAIN_AT, EXT_AT, EXT2_AT = P.link_speed_active.byte, P.link_speed_ext_active.byte, P.link_speed_ext2_active.byte
 SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEEDS], np.int64)
@@ -95,8 +94,9 @@ def status_at(t, end, now):
 
 @inner
 def advance(t, now):
-    """Take the counts of every armed mechanism whose time has come. ``samplers``: row 0 their
-    number, then per mechanism end port, sampled port, 1 = the begin is taken."""
+    """Take the counts of every armed mechanism that is due. ``samplers``: row 0 holds the number of
+    mechanisms; each further row holds an end port, the sampled port, and 1 if the first count is
+    taken."""
     n, kept = t.samplers[0, 0], 0
     for i in range(1, n + 1):
         end, port, begun = t.samplers[i, 0], t.samplers[i, 1], t.samplers[i, 2]
@@ -119,7 +119,7 @@ def advance(t, now):
 
 @inner
 def samples_control(t, m, end, port, now, is_set):
-    """Get, or Set: arm the mechanism of ``end`` for ``port``."""
+    """Get the sampling settings, or Set them: arm the mechanism of ``end`` for ``port``."""
     kept = t.sample_control[end]
     n = t.samplers[0, 0]
     if is_set and status_at(t, end, now) == DONE and n + 1 < t.samplers.shape[0]:
@@ -144,7 +144,7 @@ def samples_control(t, m, end, port, now, is_set):
 
 @inner
 def samples_result(t, m, end, now):
-    """The counts; before the end, those so far."""
+    """Get the counts; before the end of sampling, the counts so far."""
     clear(m, DATA_AT, 192)
     kept, status = t.sample_control[end], status_at(t, end, now)
     put16(m, DATA_AT + R_TAG_AT, get16(kept, TAG_AT))

@@ -1,7 +1,8 @@
 """Handle a batch of MADs in one call: route each, let the device answer, and collect MADs for
 clients.
 
-A batch is processed in its order, as one sender's MADs arrive. Outputs are allocated by the caller.
+A batch is processed in its order, because the MADs of one sender arrive in order. Outputs are
+allocated by the caller.
 """
 
 import numpy as np
@@ -37,8 +38,8 @@ SMALL_PORTS = 10_000
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
-    """Route a MAD by LID, and a request's answer back: ``progress[ANSWER_LOST]`` is set if the answer
-    does not arrive (the tables need not be symmetric)."""
+    """Route a MAD by LID, and a request's answer back. ``progress[ANSWER_LOST]`` is set if the
+    answer does not arrive (the tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
     t.progress[REQUEST_HOPS] = t.progress[HOPS]
     if at < 0 or method & RESPONSE_BIT or at == port:
@@ -52,7 +53,7 @@ def round_trip(t, port, lid, is_smp, method):
 @inner
 def lost_on_cables(t, first, last, level, now):
     """Return whether a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of
-    ``path``; counts the hops that it took."""
+    ``path``; count the hops that it passed."""
     end = survive(t, first, last, level < 0, now)
     if end < 0:
         return False
@@ -64,7 +65,7 @@ def lost_on_cables(t, first, last, level, now):
 
 @inner
 def answer_leaves(t, is_directed, level, now):
-    """Return whether an answer reaches the sender of its request; counts its hops if they were not counted yet."""
+    """Return whether an answer reaches the sender of its request; count its hops if they were not counted yet."""
     if is_directed:
         if t.options[FAULTY] == 0:
             return True
@@ -85,9 +86,9 @@ def answer_leaves(t, is_directed, level, now):
 
 @inner
 def to_its_device(t, m, port, dlid, level, pkey_index, now):
-    """Carry a MAD from ``port`` over the fabric: its destination port, or -1 if it was lost and counted.
+    """Carry a MAD from ``port`` over the fabric; return its destination port, or -1 if it was lost and counted.
 
-    ``level``: its SL, -1 for an SMP. Hops that a directed one passed are counted by :func:`serve`,
+    ``level``: its SL, -1 for an SMP. Hops of a directed MAD are counted by :func:`serve`, together
     with those of its answer.
     """
     is_directed, is_smp, method = m[CLASS_AT] == SUBN_DR, level < 0, m[METHOD_AT]
@@ -120,11 +121,11 @@ def to_its_device(t, m, port, dlid, level, pkey_index, now):
 
 @inner
 def answered(t, m, at, now, level, self_lid):
-    """The device at ``at`` processes the MAD, which becomes its answer, and the answer returns:
-    ANSWERED, FOR_CLIENT, or SILENT without an answer.
+    """Let the device at ``at`` process the MAD, which becomes its answer, and carry the answer
+    back: ANSWERED, FOR_CLIENT, or SILENT if there is no answer.
 
-    A request by LID has arrived before its device reads a counter; a directed one reads none, and returns on the
-    same links.
+    A request by LID is counted before its device reads a counter. A directed request reads no
+    counter, and its answer returns on the same links.
     """
     is_directed = m[CLASS_AT] == SUBN_DR
     if t.options[0] and not is_directed:
@@ -139,7 +140,7 @@ def answered(t, m, at, now, level, self_lid):
 
 @inner
 def copy_mad(to, row, of, from_row):
-    """256 bytes of one MAD, by words of 64 bits."""
+    """Copy the 256 bytes of one MAD in words of 64 bits."""
     for i in range(MAD_SIZE // 8):
         to[row, i] = of[from_row, i]
 
@@ -150,22 +151,23 @@ def _copy_mad(to, row, of, from_row):
 
 
 def steps_of(t, port, now, mads, *rest):
-    """Number of steps of :func:`serve` that Python runs (50 us a MAD). One batch does not show how many will
-    follow: on a large fabric they are many."""
+    """Return how many steps of :func:`serve` Python runs (50 us per MAD). One batch does not show
+    how many will follow; on a large fabric there are many."""
     return 100 * len(mads) if len(t.port_node) <= SMALL_PORTS else float("inf")
 
 
 @kernel(shared=True, _nrt=False, steps=steps_of, rows=True)
 def serve(t, port, now, mads, q, answers, answers64, a, o):
-    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of
-    ``q`` (:data:`~softib.mad.batch.MadColumns`) address them.
+    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``. The first n rows of
+    ``q`` (:data:`~softib.mad.batch.MadColumns`) hold their addresses.
 
-    Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), LIDs
-    (as they arrive at ``port``) and TIDs to the rows of ``a`` (MadColumns too); ``o.row``
-    (:data:`~softib.agents.layout.Outcome`) names the request of each, whose SL, P_Key index and
-    QPs, swapped, are the answer's. MADs for clients go to the back of ``answers``, growing downwards, with
-    ``o.client_row`` and ``o.client_port`` in the same order. ``o.served``
-    gets (answers, for clients). ``q.mad``, ``a.mad`` and the other columns are not used.
+    Answers are written to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same
+    bytes). Their LIDs (as they arrive at ``port``) and TIDs are written to the rows of ``a`` (also
+    MadColumns). ``o.row`` (:data:`~softib.agents.layout.Outcome`) holds the row of each answer's
+    request; the answer has the request's SL and P_Key index, and its QPs swapped. MADs for clients
+    are written to the back of ``answers``, growing downwards, with ``o.client_row`` and
+    ``o.client_port`` in the same order. ``o.served`` gets (answers, for clients). ``q.mad``,
+    ``a.mad`` and the other columns are not used.
     """
     n = mads.shape[0]
     k, back = 0, n
@@ -207,9 +209,9 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
 
 @kernel(_nrt=False)
 def answer(t, m, ingress, now, slid):
-    """A MAD that a simulated network has carried enters its node by port ``ingress`` (by LID: the
-    end port): ``m`` (uint8[256]) becomes the answer. Returns SILENT, ANSWERED or FOR_CLIENT. Links
-    and counters are the caller's."""
+    """Process a MAD that a simulated network carried to its node; it enters through port
+    ``ingress`` (by LID: the end port). ``m`` (uint8[256]) becomes the answer. Returns SILENT,
+    ANSWERED or FOR_CLIENT. Links and counters are the caller's."""
     if m[BASE_VERSION_AT] != 1:
         return SILENT
     if t.samplers[0, 0]:

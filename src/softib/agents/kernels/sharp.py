@@ -1,6 +1,6 @@
-"""An aggregation node: trees, the QPs that join them, quotas of jobs (:mod:`softib.iba.vendor.sharp`).
+"""An aggregation node: its trees, the QPs that join them, and job quotas (:mod:`softib.iba.vendor.sharp`).
 
-A refused request has no effect.
+A refused request changes nothing.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def an_info(t, m, row):
 
 @inner
 def streaming_trees(t, row, but):
-    """Enabled streaming trees of a node, except tree ``but``."""
+    """Return the number of enabled streaming trees of a node, without tree ``but``."""
     n = 0
     for tree in range(np.int64(t.sharp_cap[row, TREES])):
         head = t.sharp_tree[row, tree]
@@ -74,7 +74,8 @@ def streaming_trees(t, row, but):
 
 @inner
 def qp_allocation(t, m, row, is_set):
-    """QPAllocation: QPNs are assigned in order; all are released at once, and the trees that use them end."""
+    """Process QPAllocation: QPNs are assigned in order; all are released together, and the trees
+    that use them end."""
     used, first = np.int64(t.sharp_qp_used[row]), np.int64(0)
     if is_set:
         count, release = get16(m, DATA_AT + COUNT_AT), get8(m, DATA_AT)
@@ -113,7 +114,7 @@ def qpc_config(t, m, row, modifier, is_set):
 
 @inner
 def tree_fits(t, m, row, tree, block):
-    """Return whether a TreeConfig names only reserved QPs, and no more trees or children than possible."""
+    """Return whether a TreeConfig names only reserved QPs, and not too many trees or children."""
     used = t.sharp_qp_used[row]
     if block == 0:
         state, kind = get8(m, DATA_AT + STATE_AT), get8(m, DATA_AT + KIND_AT)
@@ -132,7 +133,7 @@ def tree_fits(t, m, row, tree, block):
 
 @inner
 def tree_config(t, m, row, modifier, is_set):
-    """TreeConfig: head and children of one tree."""
+    """Get or Set TreeConfig: the head and the children of one tree."""
     tree, block = modifier & 0xFFFF, modifier >> 16
     if tree >= t.sharp_cap[row, TREES] or block * CHILD_BLOCK >= CHILDREN:
         return BAD_FIELD

@@ -1,8 +1,8 @@
-"""The subnet management agent, without its tables (:mod:`.sma_tables`): one function per attribute, ``(t, m,
-ingress, modifier, is_set) -> status``.
+"""The subnet management agent, without its tables (:mod:`.sma_tables`): one function per attribute,
+``(t, m, ingress, modifier, is_set) -> status``.
 
-``m`` is the MAD that becomes the answer; its attribute is at byte 64. A refused request (status
-not OK) has no effect. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
+``m`` is the MAD that becomes the answer; its attribute is at byte 64. A refused request (status not
+OK) changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
 """
 
 import numpy as np
@@ -48,14 +48,14 @@ FEC_ENABLED_AT = np.array(
     ],
     np.int64,
 )
-"""Each follows the components supported at that speed."""
+"""Offsets of the enabled FEC modes; each field follows the supported modes of the same speed."""
 LID_MCAST_MIN = c.LID_MCAST_MIN
 NO_MCAST_TOP = LID_MCAST_MIN - 1
 
 
 @inner
 def node_info(t, m, ingress, modifier, is_set):
-    """NodeInfo is read-only; LocalPortNum is the port that the SMP entered (14.2.5.3)."""
+    """Get NodeInfo, which is read-only; LocalPortNum is the port that the SMP entered (14.2.5.3)."""
     if is_set:
         return BAD_ATTRIBUTE
     node = t.port_node[ingress]
@@ -78,8 +78,8 @@ def node_info(t, m, ingress, modifier, is_set):
 
 @inner
 def node_description(t, m, ingress, modifier, is_set, now):
-    """NodeDescription; settable if CapabilityMask2 says so (14.2.5.2). A change raises trap 144
-    on every end port."""
+    """Get NodeDescription, or Set it if CapabilityMask2 allows it (14.2.5.2). A change raises trap
+    144 on every end port."""
     node = t.port_node[ingress]
     if is_set:
         end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
@@ -95,7 +95,7 @@ def node_description(t, m, ingress, modifier, is_set, now):
 
 @inner
 def describe(t, node, now, flags):
-    """Report a change of ``node`` given by ``flags`` to the SM: trap 144 of each of its end ports."""
+    """Report a change of ``node``, given by ``flags``, to the SM: trap 144 of each of its end ports."""
     base = np.int64(t.node_base[node])
     if t.node_type[node] == SWITCH:
         local_change(t, now, base, flags)
@@ -107,7 +107,7 @@ def describe(t, node, now, flags):
 
 @inner
 def port_info_extended(t, m, ingress, modifier, is_set):
-    """PortInfoExtended, if CapabilityMask2 has bit 1: a Set stores the enabled modes (14.2.5.19).
+    """Get or Set PortInfoExtended, if bit 1 of CapabilityMask2 is set: a Set stores the enabled modes (14.2.5.19).
 
     Only supported modes can be enabled; "no FEC" is always possible.
     """
@@ -136,7 +136,8 @@ def port_info_extended(t, m, ingress, modifier, is_set):
 
 @inner
 def switch_info(t, m, ingress, modifier, is_set):
-    """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are stored; writing 1 clears PortStateChange."""
+    """Get or Set SwitchInfo: LinearFDBTop, LifeTimeValue and MulticastFDBTop are stored; writing 1
+    clears PortStateChange."""
     node = t.port_node[ingress]
     switch = t.switch_of_node[node]
     if switch < 0:
@@ -162,7 +163,7 @@ def switch_info(t, m, ingress, modifier, is_set):
 
 @inner
 def is_mellanox_part(device):
-    """True for the DeviceIDs in :mod:`softib.iba.devices`."""
+    """Return whether the DeviceID is listed in :mod:`softib.iba.devices`."""
     for i in range(MELLANOX_PARTS.shape[0]):
         if MELLANOX_PARTS[i] == device:
             return True
@@ -171,10 +172,10 @@ def is_mellanox_part(device):
 
 @inner
 def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
-    """Mellanox ExtendedPortInfo: distinguishes FDR10 from QDR. A Set changes LinkSpeedEnabled if StateChangeEnable
-    is set.
+    """Get or Set Mellanox ExtendedPortInfo, which distinguishes FDR10 from QDR. A Set changes
+    LinkSpeedEnabled if StateChangeEnable is set.
 
-    A Mellanox part answers it under an OEM's VendorID too: OpenSM selects only by DeviceID.
+    A Mellanox part answers it even under an OEM's VendorID, because OpenSM selects by DeviceID only.
     """
     node = t.port_node[ingress]
     if t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node])):

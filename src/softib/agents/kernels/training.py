@@ -1,5 +1,5 @@
-"""Link training: the widest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7), and the FEC mode
-that both enable for that speed (14.2.5.19)."""
+"""Link training: the largest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7),
+and the FEC mode that both enable for that speed (14.2.5.19)."""
 
 import numpy as np
 
@@ -33,11 +33,11 @@ FEC_ENABLED_AT = np.array(
     ],
     np.int64,
 )
-"""Offset of FECModeEnabled of each generation of ``SPEEDS``, -1: the attribute has none."""
+"""Offset of FECModeEnabled of each generation in ``SPEEDS``; -1 if the attribute has no such field."""
 NO_FEC, FIRECODE, RS, LOW_LATENCY_RS = 1, 2, 4, 8
 NONE_ACTIVE, FIRECODE_ACTIVE, RS_ACTIVE, LOW_LATENCY_RS_ACTIVE = 0, 1, 2, 3
 CANNOT = -1
-"""The ends have no common enabled mode with which lanes of this kind work."""
+"""Result if the ends have no common enabled mode with which lanes of this kind work."""
 
 
 @inner
@@ -58,9 +58,9 @@ def enabled_speeds(t, port):
 
 @inner
 def common_fec(t, port, peer, i):
-    """FECModeActive of a link at ``SPEEDS[i]``: the mode of least delay that both ends enable. PAM4 lanes do not
-    work without RS-FEC; slower ones work without FEC if the ends have no
-    mode in common. A port without the attribute leaves it to the other end."""
+    """Return FECModeActive of a link at ``SPEEDS[i]``: of the modes that both ends enable, the one
+    with the least delay. PAM4 lanes do not work without RS-FEC. Slower lanes work without FEC if
+    the ends have no common mode. If a port lacks the attribute, the peer decides."""
     at = FEC_ENABLED_AT[i]
     modes = np.int64(NO_FEC | FIRECODE | RS | LOW_LATENCY_RS)
     stated = False
@@ -81,10 +81,9 @@ def common_fec(t, port, peer, i):
 
 @inner
 def agree(t, port, peer):
-    """Write the active width, speed and FEC mode of a training link; False if its ends have none in common.
+    """Write the active width, speed and FEC mode of a link that trains; return False if its ends have none in common.
 
-    Limit speed and width to those of the cable at the start: training does not repair a damaged
-    link.
+    Speed and width are limited to those that the cable had at the start: training does not repair a damaged link.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
     local, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)

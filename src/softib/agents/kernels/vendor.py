@@ -1,5 +1,6 @@
-"""Mellanox' vendor class 0x0a: the attributes whose layout vendstat and mstflint publish, read-only,
-and the registers that AccessRegisterGMP reads (the module in a port, and the histogram of RS-FEC corrections there)."""
+"""Mellanox' vendor class 0x0a, read-only: the attributes whose layout vendstat and mstflint
+publish, and the registers that AccessRegisterGMP reads (the module in a port, and the port's
+histogram of RS-FEC corrections)."""
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def access_register(t, m, node, number, now):
         return BAD
     port = np.int64(t.node_base[node]) + which
     if number == PDDR:
-        # Power in dBm would need another image: this firmware supports only microwatts.
+        # Power in dBm would need another register image: this firmware supports only microwatts.
         if get8(m, PAGE_AT) != MODULE or get8(m, UNIT_AT) >> 5 & 3 != 1:
             return BAD
         clear(m, DATA_AT, BLOCK - 8)
@@ -108,8 +109,8 @@ PS_PER_S = 1_000_000_000_000
 
 @inner
 def general_info(t, m, node, now):
-    """Hardware from NodeInfo, seconds since power-up, softib's version as firmware and software
-    version."""
+    """Get GeneralInfo: hardware from NodeInfo, seconds since power-up, and softib's version as
+    firmware and software version."""
     device = np.int64(t.device_id[node])
     put16(m, DATA + HW_AT, np.int64(t.revision[node]) & 0xFFFF)
     put16(m, DATA + DEVICE_AT, device)
@@ -129,7 +130,7 @@ def general_info(t, m, node, now):
 
 @inner
 def config_space(t, m, node, modifier):
-    """InfiniScale III: PortXmitWait of the ports in the records."""
+    """Read the configuration space of InfiniScale III: PortXmitWait of the ports in the records."""
     records = (modifier >> 16) & 0x3F
     if t.device_id[node] != IS3 or records > MAX_RECORDS:
         return BAD_FIELD
@@ -164,5 +165,5 @@ def vendor_agent(t, m, ingress, now):
         return general_info(t, m, node, now)
     if attribute == CLASS_PORT_INFO:
         m[DATA], m[DATA + 1], m[DATA + RESP_TIME_AT] = 1, 1, RESP_TIME
-    # No counter has to be selected in a group before it counts: the number of counter groups stays 0.
+    # Counters count without being selected in a group first, so the number of counter groups stays 0.
     return OK

@@ -1,8 +1,8 @@
 """Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): answers and state of its SMA.
 
-The port that an SMP entered owns them; AttributeModifier has index and block (see :mod:`softib.iba.vendor.vports`).
-A virtual port's state never exceeds that of its physical port: it reads
-the lower of both states.
+The port through which an SMP enters owns them. AttributeModifier holds index and block (see
+:mod:`softib.iba.vendor.vports`). A virtual port's state never exceeds that of its physical port: it
+reports the lower of the two.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def has_vports(t, port):
 
 @inner
 def vport_row(t, port, index):
-    """Row of virtual port ``index``, -1 beyond VPortCap."""
+    """Return the row of virtual port ``index``, -1 beyond VPortCap."""
     return np.int64(t.vport_base[port]) + index if index <= get16(t.virtualization[port], CAP_AT) else np.int64(-1)
 
 
@@ -64,7 +64,7 @@ def owns_vport_lid(t, port, lid):
 @inner
 def virtualization_info(t, m, ingress, is_set):
     """Return VirtualizationInfo: the number of virtual ports. A Set with the bit clears
-    VPortStateChange; the adapter controls the rest."""
+    VPortStateChange; the adapter controls the other fields."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     head = t.virtualization[ingress]
@@ -118,7 +118,7 @@ def write_vport(t, m, ingress, row):
 
 @inner
 def vport_states(t, m, ingress, modifier, is_set):
-    """States of 128 virtual ports, two in a byte; those beyond VPortCap read 0."""
+    """Get the states of 128 virtual ports, two per byte; those beyond VPortCap read 0."""
     if is_set or not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     cap, first = get16(t.virtualization[ingress], CAP_AT), modifier * STATES
@@ -133,7 +133,7 @@ def vport_states(t, m, ingress, modifier, is_set):
 
 @inner
 def vnode(t, m, ingress, modifier, is_set, description):
-    """VNodeInfo, or VNodeDescription, of the virtual HCA that a virtual port belongs to."""
+    """Get VNodeInfo or VNodeDescription of the virtual HCA that a virtual port belongs to."""
     if is_set or not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier)
@@ -149,7 +149,7 @@ def vnode(t, m, ingress, modifier, is_set, description):
 
 @inner
 def vport_guid_info(t, m, ingress, modifier, is_set):
-    """The GUIDs of a virtual port, one block; entry 0 is its own, and read-only."""
+    """Get or Set a block of the GUIDs of a virtual port; entry 0 is its PortGUID, and read-only."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier >> 16)
@@ -164,7 +164,7 @@ def vport_guid_info(t, m, ingress, modifier, is_set):
 
 @inner
 def vport_pkey_table(t, m, ingress, modifier, is_set):
-    """The P_Keys of a virtual port, one block."""
+    """Get or Set a block of the P_Keys of a virtual port."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier >> 16)

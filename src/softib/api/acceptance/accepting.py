@@ -33,13 +33,13 @@ class AcceptOptions(TypedDict, total=False):
     """Options of a run."""
 
     rounds: int | None
-    """Rounds for each class of pairs: same leaf, across spine, across core (4; None: until all
-    pairs are measured).
+    """Rounds for each class of pairs: same leaf, across a spine, across a core (default 4; None:
+    until all pairs are measured).
     """
     tests: Sequence[str] | None
     """Names of :data:`softib.diags.acceptance.measurements.TESTS` (None: all)."""
     quick: bool
-    """Only the loaded tests, two rounds."""
+    """Run only the tests under load, with two rounds."""
     program: str
     """``write``, ``send`` or ``read``: the perftest programs."""
     size: int
@@ -47,19 +47,19 @@ class AcceptOptions(TypedDict, total=False):
     seconds: float
     """Duration of each program (1)."""
     at_once: int | None
-    """Maximum number of simultaneous pairs if each must be alone on its links."""
+    """Maximum number of pairs that run at once, if each must have its links for itself."""
     base_port: int
     """First TCP port for perftest's exchange (18515)."""
     seed: int
     """Seed of the random partners."""
     use_cuda: int | None
-    """The GPU whose memory perftest uses (``--use_cuda``)."""
+    """The GPU whose memory perftest uses (its option ``--use_cuda``)."""
     collectives: Sequence[str]
-    """Command lines of OSU's or nccl-tests' benchmarks (``mpirun -np 8 osu_allreduce``)."""
+    """Command lines of benchmarks from OSU or nccl-tests (``mpirun -np 8 osu_allreduce``)."""
     ranks_per_host: int
     """Ranks of the collectives on each host (1)."""
     machine: str | os.PathLike[str]
-    """A machine file of :func:`softib.calibrate` for the predictions of collectives."""
+    """A machine file from :func:`softib.calibrate`, for the predictions of collectives."""
 
 
 @dataclass(frozen=True)
@@ -125,25 +125,26 @@ def accept(
     **options: Unpack[AcceptOptions],
 ) -> Acceptance:
     """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port
-    has a partner, and report slow parts.
+    has a partner, and report parts that are slow.
 
-    ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes), or any other
-    SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Paths are known only for a source with
-    cables; otherwise only hosts and adapters can be reported. ``hosts``: measure only these.
-    ``devices``: adapters of hosts without a fabric, one per rail. ``ssh_config``: ssh's
+    ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes); or any other
+    SOURCE, or a file or list of hosts, for ``ssh`` or ``srun``. Paths are known only if the source
+    has cables; otherwise only hosts and adapters can be reported. ``hosts``: measure only these.
+    ``devices``: adapters of the hosts if there is no fabric, one per rail. ``ssh_config``: ssh's
     configuration file (keys, ports, jump hosts; default: the user's). ``journal``: a file to which
-    each finished batch is written; ``resume`` continues it. ``progress`` is called with batches
-    done, all batches and seconds left.
+    each finished batch is written; ``resume`` continues that file. ``progress`` is called with the
+    number of batches done, the number of all batches, and the seconds left.
 
-    ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None:
-    until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
-    ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-with-bandwidth``; all);
-    ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size``
-    bytes of a message; ``seconds`` of each program; ``at_once``: maximum number of simultaneous
-    pairs if each must be alone on its links; ``base_port`` of TCP; ``seed``; ``use_cuda``: the GPU
-    whose memory perftest uses; ``collectives``: command lines of OSU's or nccl-tests' benchmarks, run
-    after the pairs and compared with predictions, with ``ranks_per_host`` (1) and the ``machine`` file
-    of :func:`softib.calibrate`. Hosts that fail are findings; the run continues. Raises
+    ``options``: ``rounds`` for each class of pairs (same leaf, across a spine, across a core;
+    default 4; None: until all pairs have met); ``tests`` by name (``bandwidth``,
+    ``bandwidth-both``, ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``,
+    ``latency-with-bandwidth``; default all); ``quick``: only the tests under load, with two rounds;
+    ``program``: ``write``, ``send`` or ``read``; ``size``: bytes of a message; ``seconds`` of each
+    program; ``at_once``: maximum number of pairs that run at once, if each must have its links for
+    itself; ``base_port``: first TCP port; ``seed``; ``use_cuda``: the GPU whose memory perftest
+    uses; ``collectives``: command lines of benchmarks from OSU or nccl-tests, which run after the
+    pairs and are compared with predictions, with ``ranks_per_host`` (1) and the ``machine`` file of
+    :func:`softib.calibrate`. Hosts that fail are reported as findings; the run continues. Raises
     :class:`InputError` or a related error if it cannot start.
     """
     from softib.analysis.acceptance.plan import host_ports, measurements_of, plan_batches
@@ -282,7 +283,7 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 def launcher_of(
     source: str, running: str, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:
-    """Return the launcher ``name``; by default that of a running fabric, else ssh."""
+    """Return the launcher ``name``; by default that of a running fabric, otherwise ssh."""
     chosen = name or (LOCAL if running else "ssh")
     if chosen == LOCAL and not running:
         raise InputError(f"{source} is not a running fabric; use --launcher ssh or --launcher srun to reach its hosts")
@@ -290,7 +291,7 @@ def launcher_of(
 
 
 def _refuse_default_ssh(fabric: Fabric) -> None:
-    """The hosts of a file may be those of a plan."""
+    """Refuse ssh as default launcher for hosts of a file, which may be hosts of a plan."""
     from softib.iba.node_description import address_of
 
     whole = result_of(fabric).fabric
@@ -302,8 +303,8 @@ def _refuse_default_ssh(fabric: Fabric) -> None:
 
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:
-    """Return the number of simultaneous pairs: limited by processors if all run on this machine,
-    one if shared links are unknown."""
+    """Return the number of pairs that run at once: limited by the processors if all run on this
+    machine, one if shared links are unknown."""
     if launcher == LOCAL:
         return max(1, (os.cpu_count() or 2) // 2)
     return None if place.expectation is not None else 1

@@ -1,4 +1,4 @@
-"""Baselines: the state of an accepted fabric, and its changes since."""
+"""Baselines: the state of a fabric when it was accepted, and its changes since."""
 
 from __future__ import annotations
 
@@ -52,9 +52,30 @@ class BaselineComparison(Result):
     findings: list[Finding]
 
 
+@dataclass
+class BaselineSummary(Result):
+    """The size of a baseline."""
+
+    name: str
+    nodes: int
+    """Nodes of the fabric; 0 if only measurements are known."""
+    pairs: dict[str, int]
+    """Test → measured pairs."""
+
+
+@dataclass
+class RecordedBaseline(Result):
+    """A baseline that was written."""
+
+    document = "baseline-record"
+
+    file: str
+    summary: BaselineSummary = field(metadata=key(flat=BaselineSummary))
+
+
 class Baseline(Suggests):
-    """A fabric as it was accepted: topology, firmware, cables, rates of errors, measurements
-    (:func:`baseline` makes one)."""
+    """The state of a fabric when it was accepted: topology, firmware, cables, error rates,
+    measurements (:func:`baseline` makes one)."""
 
     def __init__(self, record: BaselineRecord, accepted: Acceptance | None = None):
         self._record, self._accepted = record, accepted
@@ -64,18 +85,18 @@ class Baseline(Suggests):
         """Name of the source."""
         return self._record.name
 
-    def summary(self) -> dict[str, Any]:
-        """Return its content: ``name``, ``nodes`` of the fabric, and the number of measured
-        ``pairs`` by test."""
+    def summary(self) -> BaselineSummary:
+        """Return the size of its content."""
         r = self._record
         nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
-        return {"name": r.name, "nodes": nodes, "pairs": {test: len(p) for test, p in r.pairs.items()}}
+        return BaselineSummary(r.name, nodes, {test: len(p) for test, p in r.pairs.items()})
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> RecordedBaseline:
         """Write it as JSON. Raises :class:`InputError` if the file cannot be written."""
         from softib.analysis.acceptance.baseline import write_baseline
 
         write_baseline(self._record, path)
+        return RecordedBaseline(os.fspath(path), self.summary())
 
     def table(self) -> Table:
         """Return one row per pair: test, source, target, value (Gb/s or microseconds)."""
@@ -84,8 +105,9 @@ class Baseline(Suggests):
 
     def compare(self, after: Baseline) -> Findings:
         """Return the differences in ``after``: measurements with significance, error rates,
-        topology, firmware, cables; if ``after`` has the measurements of an :class:`Acceptance`, also the
-        parts shared by degraded pairs. Raises :class:`InputError` if the two belong to different fabrics.
+        topology, firmware and cables. If ``after`` has the measurements of an :class:`Acceptance`,
+        also return the parts that degraded pairs have in common. Raises :class:`InputError` if the
+        two belong to different fabrics.
         """
         from softib.analysis.acceptance.baseline_compare import compare_baselines
         from softib.api.acceptance.accepting import report_of
@@ -97,12 +119,12 @@ class Baseline(Suggests):
         return Findings(_report(after._record if after._record.fabric is not None else self._record, findings))
 
     def drift(self, after: Baseline) -> list[dict[str, Any]]:
-        """Return one row for each test in both: pairs in both, median ratio of after to before,
-        probability of as much by accident, pairs in only one."""
+        """Return one row for each test in both: number of pairs in both, median ratio of after to
+        before, probability of such a change by chance, number of pairs in only one."""
         return [one.to_json() for one in self._drift(after)]
 
     def comparison(self, after: Baseline) -> dict[str, Any]:
-        """As ``softib baseline compare --json`` prints it (docs/schemas/baseline.schema.json)."""
+        """Return the document of ``softib baseline compare --json`` (docs/schemas/baseline.schema.json)."""
         return BaselineComparison(self.name, after.name, self._drift(after), list(self.compare(after))).to_json()
 
     def _drift(self, after: Baseline) -> list[TestDrift]:
@@ -111,7 +133,7 @@ class Baseline(Suggests):
         return [TestDrift(test, drift) for test, drift in drift_of(self._record, after._record).items()]
 
     def _parts(self, accepted: Acceptance) -> list[Any]:
-        """Return the parts that explain the losses of pairs against this baseline."""
+        """Return the parts that explain the losses of pairs compared with this baseline."""
         import numpy as np
 
         from softib.analysis.acceptance.baseline_compare import reference_of
@@ -131,8 +153,8 @@ class Baseline(Suggests):
 
     def __repr__(self) -> str:
         s = self.summary()
-        measured = ", ".join(f"{counted(n, 'pair')} of {t}" for t, n in s["pairs"].items()) or "no measurements"
-        return f"<Baseline of {s['name']!r}: {counted(s['nodes'], 'node')}, {measured}>"
+        measured = ", ".join(f"{counted(n, 'pair')} of {t}" for t, n in s.pairs.items()) or "no measurements"
+        return f"<Baseline of {s.name!r}: {counted(s.nodes, 'node')}, {measured}>"
 
 
 def baseline(
@@ -148,9 +170,9 @@ def baseline(
     """Create a baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of
     ``softib accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
 
-    ``accepted``: measurements of the fabric. ``rounds`` of readings, ``every`` seconds, of a
-    running fabric or ``umad:DEVICE`` give rates of error counters (0: none), or ``observed`` has
-    them. Raises :class:`InputError` or a related error in one line.
+    ``accepted``: measurements of the fabric. ``rounds`` readings, ``every`` seconds apart, of a
+    running fabric or ``umad:DEVICE`` give the rates of error counters (0: no rates); or
+    ``observed`` contains them. Raises :class:`InputError` or a related error in one line.
     """
     from softib.analysis.acceptance.baseline import BaselineRecord, read_baseline, record_of
 
@@ -183,7 +205,7 @@ def baseline(
 
 
 def _ports(fabric: Fabric, observed: Observed | None) -> Any:
-    """Return the data of devices and cables, from MADs, otherwise from the source's file."""
+    """Return the data of devices and cables: from MADs if possible, otherwise from the source's file."""
     from softib.monitor.fabric_ports import ports_of, rows_of
 
     if observed is not None:
@@ -193,7 +215,7 @@ def _ports(fabric: Fabric, observed: Observed | None) -> Any:
 
 
 def _kind_of(source: Any) -> str:
-    """Return ``baseline``, ``accepted`` (JSON or journal), else ``fabric``."""
+    """Return ``baseline``, ``accepted`` (JSON or journal), or otherwise ``fabric``."""
     from softib.analysis.acceptance.baseline import KEY
     from softib.live.acceptance.journal import KEY as JOURNAL
 
@@ -221,7 +243,7 @@ def _pairs_of(accepted: Acceptance | str | os.PathLike[str]) -> Pairs:
 
 
 def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return (about, measurements by name) of a journal or of a --json document."""
+    """Return (about, measurements by name) from a journal or a --json document."""
     from softib.live.acceptance.journal import KEY, read_journal
 
     if f'"{KEY}"'.encode() not in head(path, HEAD):
@@ -261,7 +283,7 @@ def _medians(plan: dict[str, Any], rows: list[dict[str, Any]]) -> Pairs:
 
 
 def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Acceptance:
-    """Return the measurements of a file for ports in the fabric, for tomography."""
+    """Return those measurements of a file that are between ports of the fabric, for tomography."""
     from softib.api.acceptance.accepting import judged, where_to_measure
     from softib.diags.acceptance.measurements import Measurements
 

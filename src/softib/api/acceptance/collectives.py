@@ -1,4 +1,5 @@
-"""Collectives of an acceptance: benchmarks of OSU or nccl-tests on the accepted hosts, compared with predictions."""
+"""Collectives in an acceptance run: benchmarks from OSU or nccl-tests on the accepted hosts,
+compared with predictions."""
 
 from __future__ import annotations
 
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     from softib.api.acceptance.result import AcceptanceSource
     from softib.api.simulation.against import Against
     from softib.diags.finding import Finding
+    from softib.live.acceptance.collective_runs import BenchmarkRun
     from softib.workloads.benchmark_logs.log import BenchmarkLog
 
 __all__ = ["CollectiveRow", "CollectiveRun", "check_commands", "collective_findings", "run_collectives"]
 
 LEAST_LOCAL_US = 10_000.0
-"""Predicted time from which sizes are judged on a running fabric, whose ranks share this machine's
-processors: several turns of its scheduler, which take the time of shorter collectives."""
+"""Sizes are judged on a running fabric from this predicted time on. The ranks share this machine's
+processors, and shorter collectives take the time of several turns of its scheduler."""
 LEAST = 1.5
-"""Measured over predicted time below which no size is slow: one of ten measurements is outside of its
-range, and the sizes of one log are outside together."""
+"""No size is slow if measured over predicted time is below this. One in ten measurements is outside
+its range, and all sizes of one log tend to be outside together."""
 UNKNOWN = 2.0
-"""Measured over predicted time from which a size is slow if the library was never measured (chosen by
-softib)."""
+"""A size is slow from this ratio of measured to predicted time on, if the library was never
+measured (chosen by softib)."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,14 @@ class CollectiveRow(Result):
     predicted: float | None
     """Null: no fabric, no prediction."""
     low: float | None
-    """With ``high`` the range of the prediction; null: none is known."""
+    """Lower end of the predicted range, with ``high`` the upper end; null if no range is known."""
     high: float | None
     judged: bool
-    """False: no prediction, or too short for programs that share this machine's processors."""
+    """False if there is no prediction, or if the time is too short for programs that share this
+    machine's processors."""
     slow: bool
-    """Worse than its range and by half or more; without a range, half as fast as predicted or slower."""
+    """Whether the time is worse than its range, by at least half. Without a range: whether it is at
+    least twice the predicted time."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +61,17 @@ class CollectiveRun(Result):
 
     command: str
     collective: str
-    """``mpi-allreduce``; empty: its output has no table."""
+    """Name of the collective, for example ``mpi-allreduce``; empty if its output contains no table."""
     program: str
     """``OSU`` or ``nccl-tests``."""
     unit: str
-    """Unit of measured and predicted: us or MB/s."""
+    """Unit of the measured and predicted values: us or MB/s."""
     hosts: int
     ranks_per_host: int
     seconds: float
     rows: list[CollectiveRow]
     why: str
-    """Why there is no measurement or prediction; empty: there is."""
+    """Reason why there is no measurement or prediction; empty if there is one."""
 
     @property
     def slow(self) -> list[CollectiveRow]:
@@ -102,22 +106,20 @@ def check_commands(commands: Sequence[str], ranks_per_host: int) -> list[list[st
 def run_collectives(
     place: AcceptanceSource, commands: Sequence[str], ranks_per_host: int, machine: str | os.PathLike[str] = ""
 ) -> list[CollectiveRun]:
-    """Run each command and compare what it measures on the hosts of ``place`` with the prediction."""
+    """Run each command, and compare its measurements on the hosts of ``place`` with the prediction."""
     from softib.live.acceptance.collective_runs import run_benchmark
 
     runs = []
     for command, arguments in zip(commands, check_commands(commands, ranks_per_host), strict=True):
-        output, failed, seconds = run_benchmark(arguments)
-        runs.append(_judged(place, command, output, failed, seconds, ranks_per_host, machine))
+        run = run_benchmark(arguments)
+        runs.append(_judged(place, command, run, ranks_per_host, machine))
     return runs
 
 
 def _judged(
     place: AcceptanceSource,
     command: str,
-    output: str,
-    failed: str,
-    seconds: float,
+    benchmark: BenchmarkRun,
     ranks_per_host: int,
     machine: str | os.PathLike[str],
 ) -> CollectiveRun:
@@ -131,15 +133,15 @@ def _judged(
         unit="" if log is None else log.unit,
         hosts=hosts,
         ranks_per_host=ranks_per_host,
-        seconds=round(seconds, 1),
+        seconds=round(benchmark.seconds, 1),
         rows=rows,
         why=why,
     )
-    if failed:
-        return run(None, [], failed)
+    if benchmark.failure:
+        return run(None, [], benchmark.failure)
     with tempfile.TemporaryDirectory(prefix="softib-collective-") as folder:
         path = Path(folder) / _file_name(command)
-        path.write_text(output)
+        path.write_text(benchmark.output)
         message = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
         try:
             log = read_log(path)
@@ -155,7 +157,8 @@ def _judged(
 
 
 def _file_name(command: str) -> str:
-    """Return a name with that of the benchmark: logs of nccl-tests need not state their program."""
+    """Return a file name that contains the benchmark's name, because logs of nccl-tests need not
+    state their program."""
     programs = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
     return f"{programs[0] if programs else 'collective'}.log"
 
@@ -163,7 +166,7 @@ def _file_name(command: str) -> str:
 def _predicted(
     place: AcceptanceSource, log: BenchmarkLog, path: Path, ranks_per_host: int, machine: str | os.PathLike[str]
 ) -> Against:
-    """Return the comparison with the simulation of the same collective on these hosts, otherwise idle."""
+    """Return the comparison with a simulation of the same collective on these hosts, which are otherwise idle."""
     from softib.api.fabric import Fabric
     from softib.api.simulation.simulate import Record, simulate
 

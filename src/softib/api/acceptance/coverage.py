@@ -35,11 +35,11 @@ class InputHash(Result):
 
 @dataclass(frozen=True)
 class CoverComparison(Result):
-    """An earlier run's document (``--compare``) against this one."""
+    """An earlier run's document (``--compare``) compared with this run."""
 
     source: str
     proven: int
-    """Directions that the earlier run proved."""
+    """Number of directions that the earlier run proved."""
     directions: int
     no_longer_proven: list[str]
     newly_proven: list[str]
@@ -55,19 +55,19 @@ class Coverage(Suggests, Result):
 
     source: str
     launcher: Literal["local", "ssh", "srun", "virtual"]
-    """``virtual``: in virtual time, without hosts."""
+    """``virtual``: the run was in virtual time, without hosts."""
     routing: Literal["tables", "adaptive"]
     share: float
-    """Share of its rate that a direction must carry to be proven."""
+    """Share of its rate at which a direction counts as proven."""
     hosts: int
     ports: int
     """Ports that send and receive."""
     directions: int
     """Directions of all live cables, two per cable."""
     planned: int
-    """Directions that the schedule loads to ``share``."""
+    """Number of directions that the schedule loads to ``share``."""
     proven: int
-    """Directions whose counters reached that rate."""
+    """Number of directions whose counters reached that rate."""
     tiers: list[TierCoverage]
     rounds: list[CoverRoundCounts]
     slow: list[DirectionLoss]
@@ -77,7 +77,7 @@ class Coverage(Suggests, Result):
     failures: list[PairFailure]
     judged: Findings = field(metadata=key("findings", json=lambda f: [one.to_json() for one in f], type=list[Finding]))
     seconds: float
-    """Seconds that counters were watched in each round; virtual time if there are no hosts."""
+    """Seconds for which counters were watched in each round (virtual time if there are no hosts)."""
     versions: dict[str, str]
     inputs: list[InputHash]
     made: str
@@ -89,7 +89,7 @@ class Coverage(Suggests, Result):
 
     @property
     def findings(self) -> Findings:
-        """Slow directions, links that trained low, failed hosts, and unproven directions."""
+        """Slow directions, links that trained at a low rate, failed hosts, and unproven directions."""
         return self.judged
 
     @property
@@ -99,7 +99,7 @@ class Coverage(Suggests, Result):
 
     @property
     def certificate(self) -> str:
-        """The run as one self-contained HTML page."""
+        """The run as one self-contained HTML page: its certificate."""
         from softib.render.certificate import certificate_html
 
         return certificate_html(self)

@@ -1,4 +1,4 @@
-"""Burn-in with proof of coverage: every direction of every cable under load, in the fewest rounds."""
+"""Burn-in with proof of coverage: every direction of every cable under load, in as few rounds as possible."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
 LEAST_PARTS = 3
-"""Parts of a round from which its rates have a standard error."""
+"""Number of parts of a round from which on its rates have a standard error."""
 SENDS = 0.01
-"""Share of its link's rate from which a port counts as sending: more than acknowledgements use."""
+"""A port counts as sending from this share of its link's rate on: acknowledgements use less."""
 ROUNDS = 40
 LIDS = "no port of a host has a LID"
 
@@ -56,14 +56,14 @@ class CoverOptions(TypedDict, total=False):
     rounds: int
     """At most (40)."""
     seconds: float
-    """Seconds that the counters are watched in each round (1)."""
+    """Seconds for which the counters are watched in each round (1)."""
     program: str
     """``write``, ``send`` or ``read``: the perftest programs."""
     size: int
     """Bytes of a message (1 MiB)."""
     adaptive: bool | None
-    """Plan for adaptive routing (None: if the switches' tables have it; True for a file: softib's
-    manager turns it on)."""
+    """Plan for adaptive routing. None: if the switches' tables have it. True with a file: softib's
+    manager turns it on."""
     ssh_config: str | os.PathLike[str]
     base_port: int
     """First TCP port for perftest's exchange (18515)."""
@@ -72,7 +72,7 @@ class CoverOptions(TypedDict, total=False):
     use_cuda: int | None
     """The GPU whose memory perftest uses (``--use_cuda``)."""
     collectives: Sequence[str]
-    """Command lines of benchmarks, as in :func:`softib.accept`; not in virtual time."""
+    """Command lines of benchmarks, as in :func:`softib.accept`; not available in virtual time."""
     ranks_per_host: int
     machine: str | os.PathLike[str]
 
@@ -89,19 +89,19 @@ def cover(
     **options: Unpack[CoverOptions],
 ) -> Coverage:
     """Load every direction of every cable to 80 % of its rate, in as few rounds as the routes
-    allow, and prove it by the counters of the ports.
+    allow, and prove it with the counters of the ports.
 
     ``source``: a running fabric (``launcher`` ``local``) or ``umad:DEVICE`` (``ssh``, ``srun``),
-    whose counters are read over MADs; or any other SOURCE in virtual time (``launcher``
-    ``virtual``, the default there). ``hosts``: only these send and receive. ``lfts``: tables of a
-    dump. ``compare``: the JSON document of an earlier run. ``progress`` is called with rounds done
-    and all rounds.
+    whose counters are read over MADs; or any other SOURCE, in virtual time (``launcher``
+    ``virtual``, the default for these). ``hosts``: only these send and receive. ``lfts``: tables of
+    a dump. ``compare``: the JSON document of an earlier run. ``progress`` is called with rounds
+    done and all rounds.
 
-    ``options``: maximum ``rounds`` (40); ``seconds`` that the counters are watched in each (1);
-    ``adaptive``: plan for adaptive routing (None: if the switches' tables have it; True for a file:
-    softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
-    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda``,
-    ``collectives``, ``ranks_per_host`` and ``machine`` as in :func:`softib.accept`.
+    ``options``: maximum ``rounds`` (40); ``seconds`` for which the counters are watched in each
+    round (1); ``adaptive``: plan for adaptive routing (None: if the switches' tables have it; True
+    with a file: softib's manager turns it on); ``size``: bytes of a message of perftest's
+    ``program`` (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``,
+    ``use_cuda``, ``collectives``, ``ranks_per_host`` and ``machine`` as in :func:`softib.accept`.
 
     Raises :class:`InputError` or a related error if it cannot start.
     """
@@ -121,7 +121,8 @@ def cover(
     with steps("schedule"):
         schedule = cover_schedule(place.routes, given.rounds, given.seed)
     with _measurer(place, name, given) as measure, steps("rounds"):
-        measured, slow = run_cover(place.routes, schedule, measure, progress, given.seed)
+        run = run_cover(place.routes, schedule, measure, progress, given.seed)
+    measured, slow = run.rounds, run.slow
     with steps("collectives"):
         runs = run_collectives(place.source, given.collectives, given.ranks_per_host, given.machine)
     ends = place.ends.ends
@@ -297,7 +298,7 @@ def _on_hosts(
     def all_send(before: Read, after: Read) -> bool:
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
-    readings, failed = cover_round(
+    taken = cover_round(
         launcher,
         pairs,
         program=given.program,
@@ -309,15 +310,18 @@ def _on_hosts(
         all_send=all_send,
         gbps=sender_gbps,
     )
-    gbps, error = _rates(np.array([r[0] for r in readings]), np.array([r[1] for r in readings]))
-    failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
+    gbps, error = _rates(np.array([r[0] for r in taken.readings]), np.array([r[1] for r in taken.readings]))
+    failures = tuple(
+        (int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(taken.failures) if reason
+    )
     return MeasuredRound(one, gbps[place.routes.port], failures, error[place.routes.port])
 
 
 def _rates(when: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s, its standard error) of each port: the slope of its counter (``data``, units of 4 bytes) over the
-    times of its readings (``when``, ns), both float64[readings, ports]. One late reading hardly changes a
-    slope, and a program that stopped for a while raises the error."""
+    """Return (Gb/s, standard error in Gb/s) for each port: the slope of its counter (``data``, in
+    units of 4 bytes) over the times of its readings (``when``, ns), both float64[readings, ports].
+    One late reading hardly changes a slope; a program that stopped for some time increases the
+    error."""
     import numpy as np
 
     x, y = when - when.mean(axis=0), (data - data.mean(axis=0)) * 32.0
@@ -364,7 +368,7 @@ def _now() -> str:
 
 
 def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> list[InputHash]:
-    """Return hashes of the files, and of the cables and tables that the run used."""
+    """Return hashes of the files, cables and tables that the run used."""
     import numpy as np
 
     from softib.input_files import content

@@ -1,4 +1,4 @@
-"""The data counters of a fabric's ports, by the fabric's rows."""
+"""The data counters of a fabric's ports, by rows of the fabric."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PortData:
         }
 
     def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (time of reading in ns, PortXmitData in units of 4 bytes) of each port,
+        """Return (time of reading in ns, PortXmitData in units of 4 bytes) for each port,
         float64[ports]; NaN if it was not read."""
         when, data = np.full(self.ports, np.nan), np.full(self.ports, np.nan)
         reading = self.poller.round().reading

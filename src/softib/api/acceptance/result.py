@@ -30,9 +30,9 @@ __all__ = ["Acceptance", "AcceptanceSource"]
 
 @dataclass(frozen=True)
 class AcceptanceSource:
-    """Source of measurements: ``ends``; ``name`` in texts; ``result`` and ``expectation`` of the
-    fabric, None if only hosts are known; ``running``: the name of a running fabric; ``paced``: data
-    takes its time on links."""
+    """Source of measurements. ``ends``: its ports; ``name``: its name in texts; ``result`` and
+    ``expectation``: the fabric and its expected values, None if only hosts are known; ``running``:
+    the name of a running fabric; ``paced``: whether data takes time on links."""
 
     name: str
     ends: Ends
@@ -66,7 +66,7 @@ class About(Result):
     tests: list[str]
     rounds: int
     sizes: dict[str, int]
-    """Bytes of a message by test."""
+    """Bytes of a message, by test."""
     seconds: float
 
 
@@ -168,8 +168,7 @@ class Acceptance(Suggests, Result):
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Failed pairs: round, test, source, target, the host at fault (None if neither host alone
-        is), reason."""
+        """Failed pairs: round, test, source, target, the host at fault (None if no single host is), reason."""
         return [f.to_json() for f in self._failures]
 
     def summary(self) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""Laboratories: exercises on fabrics with a fault, and the judgement of a student's answer."""
+"""Laboratories: exercises on fabrics with a fault, and the assessment of a student's answer."""

@@ -1,5 +1,5 @@
-"""An exercise as its file in ``exercises/`` declares it: a story, files, commands, a question, and the
-right answers."""
+"""An exercise as declared in its file in ``exercises/``: a story, files, commands, a question, and
+the right answers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 __all__ = ["ANSWERS", "FOLDER", "Answer", "Exercise", "Repair", "exercises"]
 
 FOLDER = Path(__file__).with_name("exercises")
-"""One file an exercise: ``01-missing-cable.toml`` is laboratory 1."""
+"""One file per exercise: ``01-missing-cable.toml`` is laboratory 1."""
 ANSWERS = "answers.yaml"
-"""The file in which a student answers."""
+"""The file into which a student writes the answers."""
 
 
 @dataclass(frozen=True)
 class Answer:
     """A question with a short answer. ``kind``: ``cable`` (either end), ``port``, ``node``, ``nodes`` (all of
-    them, in any order), ``number`` or ``word``. ``within``: the relative error that a number may have."""
+    them, in any order), ``number`` or ``word``. ``within``: the permitted relative error of a number."""
 
     name: str
     ask: str
@@ -32,9 +32,9 @@ class Answer:
 @dataclass(frozen=True)
 class Repair:
     """A file that a student repairs. ``goal`` is the criterion, one of
-    :data:`softib.api.labs.judging.GOALS`; ``needs`` are its arguments, ``done`` is a correct content of
-    the file. ``free``: the keys of a YAML file that may change, at any depth (none: the file is not
-    YAML)."""
+    :data:`softib.api.labs.judging.GOALS`; ``needs`` are its arguments; ``done`` is a correct
+    content of the file. ``free``: the keys of a YAML file that may be changed, at any depth (empty:
+    the file is not YAML)."""
 
     file: str
     goal: str
@@ -76,7 +76,7 @@ class Exercise:
 
     @property
     def answer_sheet(self) -> str:
-        """Return the text of :data:`ANSWERS`, not filled in; empty without questions."""
+        """Return the text of :data:`ANSWERS` without answers; empty if there are no questions."""
         lines = [f"# {a.ask}\n{a.name}:\n" for a in self.answers]
         return (
             f"# Laboratory {self.number}. Write each answer behind its colon.\n\n" + "\n".join(lines) if lines else ""

@@ -44,7 +44,7 @@ def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
 
 NO_ANSWER = "no answer yet"
 NOT_EDITED = "not edited yet"
-"""Messages about parts that a student has not begun, which are not mistakes."""
+"""Messages about parts that a student has not begun; these are not mistakes."""
 
 
 def answer_error(answer: Answer, given: Any, fabric: Fabric) -> str:
@@ -67,8 +67,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
 def _value_of(text: str) -> float | None:
-    """Return the number in an answer: ``75 %``, ``48,200``, ``2,95``, ``LID 22``, ``0x16``; None if
-    there is none, or more than one."""
+    """Return the number in an answer: ``75 %``, ``48,200``, ``2,95``, ``LID 22``, ``0x16``. None if
+    there is no number or more than one."""
     if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text):
         return float(int(text, 16))
     match = _NUMBER.fullmatch(text)
@@ -103,7 +103,7 @@ def _rights(answer: Answer) -> list[Any]:
 
 
 def _node(text: str, fabric: Fabric) -> str:
-    """Return the name of the node that ``text`` names, itself or by one of its ports."""
+    """Return the name of the node that ``text`` names, directly or by one of its ports."""
     from softib.fabric.node_finder import split_port
 
     name = text.strip()
@@ -198,7 +198,7 @@ def _without(value: Any, keys: Sequence[str]) -> Any:
 
 
 def _as_planned(path: Path, plan: str) -> str:
-    """The fabric has the cables of ``plan``, a fabric.yaml, and no finding."""
+    """Check that the fabric has the cables of ``plan`` (a fabric.yaml) and no finding."""
     import softib
     from softib.api.labs.lab import fabric_of
 
@@ -215,7 +215,8 @@ def _as_planned(path: Path, plan: str) -> str:
 
 
 def _deadlock_free(path: Path, hops: float) -> str:
-    """No credit loop, no pair without a path, and paths no longer than ``hops`` in the mean."""
+    """Check that there is no credit loop and no pair without a path, and that paths have at most
+    ``hops`` hops on average."""
     import softib
 
     routing = softib.route(path)
@@ -233,8 +234,8 @@ def _deadlock_free(path: Path, hops: float) -> str:
 
 
 def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: Sequence[Sequence[str]]) -> str:
-    """Check that on ``fabric`` every pair of ``meet`` shares a partition with at least one of them a
-    full member, and no pair of ``apart`` does."""
+    """Check that on ``fabric`` every pair of ``meet`` shares a partition in which at least one of
+    them is a full member, and no pair of ``apart`` does."""
     import softib
 
     routing = softib.route(path.with_name(fabric))
@@ -248,8 +249,9 @@ def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: S
 
 
 def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], size: str, leaves: dict[str, int]) -> str:
-    """Check a traffic file: one flow of ``size`` from each of ``sources``, to the number of hosts given
-    in ``leaves``, and no link between switches is slower for them than the hosts' own links."""
+    """Check a traffic file: each of ``sources`` sends one flow of ``size``, to the number of hosts
+    given in ``leaves``, and no link between switches is slower for these flows than the hosts' own
+    links."""
     import csv
 
     import softib
@@ -288,7 +290,7 @@ def _in_time(path: Path, fabric: str, job: str, p99_us: float) -> str:
 
 
 def _protected(path: Path, codes: Sequence[str]) -> str:
-    """Check that an audit of the options file has none of these findings."""
+    """Check that an audit of the options file reports none of these findings."""
     import softib
 
     open_findings = [f for f in softib.audit(options=path) if f.code in codes]
@@ -296,8 +298,7 @@ def _protected(path: Path, codes: Sequence[str]) -> str:
 
 
 def _standby(path: Path) -> str:
-    """Return whether the running fabric whose name the file has, has a master and a standby
-    manager."""
+    """Check that the running fabric named in the file has a master and a standby manager."""
     import softib
 
     name = read_text(path, "name of a running fabric").strip()
@@ -317,5 +318,5 @@ GOALS: dict[str, Callable[..., str]] = {
     "protected": _protected,
     "standby": _standby,
 }
-"""Goal of a repair → the function that judges it from the path of the file and the arguments, and
-returns the error."""
+"""Goal of a repair → the function that checks it. It takes the path of the file and the arguments,
+and returns the error."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab", "LabCheck", "LabItem", "fabric_of", "lab", "labs"]
 
 MISTAKES = ".mistakes"
-"""The file in a laboratory's folder that counts wrong checks: each shows one more hint."""
+"""The file in a laboratory's folder that counts wrong attempts; each one reveals a further hint."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class LabCheck(Suggests, Result):
     right: bool
     items: list[LabItem]
     hints: list[str]
-    """One for each wrong check so far."""
+    """One hint for each wrong attempt so far."""
     lesson: str
     """The lesson of the laboratory; empty until it is solved."""
 
@@ -77,9 +77,9 @@ class Lab(Suggests, Result):
     """Typed in its folder."""
     question: str
     files: list[str]
-    """In its folder; the student edits those that ``question`` names."""
+    """Files in its folder; the student edits those that ``question`` names."""
     read: str
-    """The page of the documentation on its subject."""
+    """The page of the documentation about its subject."""
     programs: list[str]
     """Stock programs that its commands run."""
     exercise: Exercise = field(metadata=HIDDEN)
@@ -108,9 +108,9 @@ class Lab(Suggests, Result):
         return place
 
     def check(self, folder: str | os.PathLike[str] = ".") -> LabCheck:
-        """Judge the answers and repairs in the laboratory's folder, inside ``folder`` or ``folder``
-        itself. Each wrong check shows one more hint. Raises :class:`UnreadableFile` for a file that is missing
-        or cannot be read.
+        """Check the answers and repairs in the laboratory's folder, which is inside ``folder`` or
+        ``folder`` itself. Each wrong attempt reveals a further hint. Raises :class:`UnreadableFile`
+        for a file that is missing or cannot be read.
         """
         place = self._place(folder)
         if not place.is_dir():
@@ -124,8 +124,8 @@ class Lab(Suggests, Result):
         return self._checked(items, mistakes)
 
     def check_texts(self, texts: dict[str, str], mistakes: int = 0) -> LabCheck:
-        """Judge files sent by a student, for example from a browser; ``mistakes``: wrong checks before
-        this one. A file that is not in ``texts`` counts as unchanged."""
+        """Check files that a student sends, for example from a browser; ``mistakes``: number of
+        wrong attempts before this one. A file that is not in ``texts`` counts as unchanged."""
         with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
             place = self.begin(scratch)
             for name in self.edited:
@@ -142,7 +142,7 @@ class Lab(Suggests, Result):
         return {name: text for name, text in given_out.items() if name in names}
 
     def plot(self) -> Drawing:
-        """Return the fabric as it was found."""
+        """Plot the fabric as the student finds it."""
         with self._found() as fabric:
             return fabric.plot()
 
@@ -206,7 +206,7 @@ def labs() -> list[Lab]:
 
 
 def lab(number: int) -> Lab:
-    """Return laboratory ``number``. Raises :class:`InputError` if there is none.
+    """Return laboratory ``number``. Raises :class:`InputError` if there is no such laboratory.
 
     >>> import softib
     >>> softib.lab(1).title
@@ -244,7 +244,7 @@ def _lab(one: Exercise) -> Lab:
 
 
 def _is_wrong(items: list[LabItem]) -> bool:
-    """Return whether any answer that the student began is wrong."""
+    """Return whether an answer that the student began is wrong."""
     from softib.api.labs.judging import NO_ANSWER, NOT_EDITED
 
     return any(not one.right and one.message not in (NO_ANSWER, NOT_EDITED) for one in items)

@@ -1,4 +1,5 @@
-"""The laboratories as pages of ``softib serve``: a list, and a form for each, judged as by ``softib lab N --check``."""
+"""The laboratories as pages of ``softib serve``: a list, and a form for each; answers are checked
+as by ``softib lab N --check``."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ STYLE = (
 
 
 def lab_page(number: int | None, given: Mapping[str, str]) -> str:
-    """Return the list of all laboratories (None), or one of them; with ``given``, the fields of its
-    form, also the judgement. Raises :class:`InputError` for an unknown laboratory."""
+    """Return the list of all laboratories (None), or one of them; if ``given`` has the fields of
+    its form, also return the assessment. Raises :class:`InputError` for an unknown laboratory."""
     if number is None:
         rows = "".join(f'<li><a href="/labs/{one.number}">{html.escape(one.title)}</a></li>' for one in labs())
         return _page("Laboratories", f'<p><a href="/">Map</a></p><ol>{rows}</ol>')
@@ -63,7 +64,7 @@ def _body(one: Lab, given: Mapping[str, str]) -> str:
 
 
 def _judged(one: Lab, given: Mapping[str, str]) -> tuple[str, int]:
-    """Return (HTML of the judgement, wrong checks so far)."""
+    """Return (HTML of the assessment, number of wrong attempts so far)."""
     import yaml
 
     before = int(given["mistakes"]) if given.get("mistakes", "").isdecimal() else 0

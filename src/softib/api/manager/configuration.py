@@ -1,5 +1,5 @@
-"""Check a configuration file of OpenSM: its kind, and how OpenSM and softib's subnet manager read
-it."""
+"""Check a configuration file of OpenSM: what kind of file it is, and how OpenSM and softib's subnet
+manager read it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _OPTION_LINE = re.compile(r"[A-Za-z_]\w*(?:\s+[^=:\s].*)?")
 
 
 def kind_of(path: str, text: str) -> str:
-    """Return the kind of the configuration file ``text``. Raises :class:`UnknownFormat` for another
-    file, with its kind."""
+    """Return the kind of the configuration file ``text``. Raises :class:`UnknownFormat` for any
+    other file, and names its kind."""
     from softib.sm.options.opensm_conf import as_opensm_reads
 
     lines = [line for raw in text.splitlines() if (line := raw.split("#")[0].strip())]
@@ -144,9 +144,9 @@ class ConfigCheck(Suggests, Result):
     path: str = field(metadata=key("file"))
     kind: str = field(metadata=key(type=Literal[*KINDS]))
     opensm: tuple[str, ...]
-    """Settings that OpenSM 3.3.23 does not use as written, and its actual behaviour."""
+    """Settings that OpenSM 3.3.23 does not use as written, with its actual behaviour."""
     softib: tuple[str, ...]
-    """Differences of softib's manager, and what it ignores."""
+    """Differences of softib's manager, and settings that it ignores."""
 
     def __post_init__(self) -> None:
         self.opensm, self.softib = tuple(map(shown, self.opensm)), tuple(map(shown, self.softib))
@@ -165,10 +165,10 @@ class ConfigCheck(Suggests, Result):
 
 
 def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
-    """Check a configuration file as OpenSM 3.3.23 reads it: its options file (``opensm -F``; files
-    that it names are also read), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix routes,
-    a file of GUIDs or a node-name-map, identified by content. Raises :class:`InputError` if
-    ``path`` cannot be read or is none of these.
+    """Check a configuration file as OpenSM 3.3.23 reads it. The kind is identified by content: its
+    options file (``opensm -F``; files that it names are also read), torus-2QoS.conf,
+    partitions.conf, qos-policy.conf, prefix routes, a file of GUIDs, or a node-name-map. Raises
+    :class:`InputError` if ``path`` cannot be read or is none of these.
     """
     name = os.fspath(path)
     text = read_text(name, "configuration file of OpenSM", errors="replace")
@@ -259,6 +259,6 @@ def _options(name: str, text: str) -> ConfigCheck:
 
 
 def _line(remark: str) -> float:
-    """Return the line number at the start of a remark; remarks without one come last."""
+    """Return the line number at the start of a remark; remarks without a number come last."""
     match = re.match(r".*?:(\d+): ", remark)
     return int(match[1]) if match else math.inf

@@ -30,17 +30,16 @@ OnStep = Callable[["UmadManager"], None]
 
 
 class UmadManager(Suggests):
-    """softib's subnet manager for the subnet of one umad device: hardware, a port under ``softib
-    run``, ibsim.
+    """softib's subnet manager for the subnet of one umad device: hardware, a port under ``softib run``, or ibsim.
 
     ``device`` is ``umad0``, ``mlx5_0``, ``mlx5_0:1``, ``/dev/infiniband/umad0`` or a PortGUID
     (hexadecimal; default: the first active port); ``guid`` selects the port by its PortGUID
-    instead. ``manager`` are settings by the names of :class:`softib.sm.config.SmConfig`
-    (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given; ``sm_config`` is
+    instead. ``manager`` are settings under the names of :class:`softib.sm.config.SmConfig`
+    (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given. ``sm_config`` is
     OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that stores LIDs
-    (default: in OSM_CACHE_DIR, of the running fabric, or of the port in the user's cache).
-    ``database``: the file that stores groups, subscriptions and services (default: none).
-    ``window``: maximum number of outstanding requests.
+    (default: the file in OSM_CACHE_DIR, that of the running fabric, or that of the port in the
+    user's cache). ``database``: the file that stores groups, subscriptions and services (default:
+    none). ``window``: maximum number of outstanding requests.
 
     Raises :class:`InputError` for a device, file or setting that cannot be used.
     """
@@ -87,9 +86,9 @@ class UmadManager(Suggests):
         max_mb: int = 100,
         to_stderr: bool = False,
     ) -> None:
-        """Log to ``path`` as lines of JSON (restarted at ``max_mb`` MB, five older files kept; 0:
-        never), and as short lines to stderr. Raises :class:`InputError` if the file cannot be
-        written."""
+        """Log to ``path`` as lines of JSON (a new file is begun at ``max_mb`` MB, and five older
+        files are kept; 0: never), and as short lines to stderr. Raises :class:`InputError` if the
+        file cannot be written."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, None if path is None else os.fspath(path), max_mb, to_stderr)
@@ -103,12 +102,12 @@ class UmadManager(Suggests):
         on_step: OnStep = lambda manager: None,
     ) -> None:
         """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads
-        the files again. With ``strict`` it also ends if its tables have :attr:`faults`, or if its first
-        sweep left out a device or port. It handles the process's signals. If there is a live master it
-        raises :class:`InputError`, unless a priority was given (it then takes part in the election), or
-        ``take_over``: priority 15, at which a master hands over (IBA 14.4.1). ``on_step`` is called
-        after each step. Raises :class:`MadTimeout` if the port has no link or the master keeps the
-        subnet.
+        the files again. With ``strict``, it also ends if its tables have :attr:`faults` or if its
+        first sweep left out a device or port. It handles the process's signals. If there is a live
+        master, it raises :class:`InputError`, unless a priority was given (it then takes part in
+        the election) or ``take_over`` is set: priority 15, for which a master hands over (IBA
+        14.4.1). ``on_step`` is called after each step. Raises :class:`MadTimeout` if the port has
+        no link or the other master does not hand over.
         """
         from softib.live.umad_sm import session
 
@@ -144,12 +143,12 @@ class UmadManager(Suggests):
 
     @property
     def phase(self) -> str:
-        """Name of the manager's current activity; empty while idle."""
+        """Name of the manager's current activity; empty while it is idle."""
         return "" if self._running is None else self._running.sm.phase
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers for a progress line: known ``nodes``, sent ``mads``, started ``sweeps``."""
+        """Numbers for a progress line: ``nodes`` known, ``mads`` sent, ``sweeps`` started."""
         if self._running is None:
             return {"nodes": 0, "mads": 0, "sweeps": 0}
         sm = self._running.sm
@@ -169,7 +168,7 @@ class UmadManager(Suggests):
     @property
     def faults(self) -> tuple[str, ...]:
         """Faults of the last sweep as master, one line each: another engine than the selected one
-        computed the tables, pairs have no path, a credit loop can form, a device was left out, a
+        computed the tables; pairs have no path; a credit loop can form; a device was left out; a
         port is not ACTIVE. Empty if there are none.
         """
         if self._running is None:
@@ -179,8 +178,7 @@ class UmadManager(Suggests):
 
     @property
     def verdict(self) -> str:
-        """Quality of the tables in one line; empty before there are tables, or if :attr:`faults` is
-        not empty."""
+        """Quality of the tables in one line; empty before there are tables, or if there are :attr:`faults`."""
         proof = None if self._running is None else self._running.proof
         return "" if proof is None else proof.verdict
 
@@ -205,12 +203,12 @@ class UmadManager(Suggests):
         return Hooks(step, reread=self._settings.read, lids=lids, database=database, proves_all=proves_all)
 
     def among_others(self) -> UmadManager:
-        """Return itself, using separate files from now on: it runs with others in one process."""
+        """Return this manager, which from now on uses separate files, because others run in the same process."""
         self._among_others = True
         return self
 
     def _of_port(self, path: Path | None) -> Path | None:
-        """Return the file of this port next to ``path``, for several managers."""
+        """Return the path of this port's file next to ``path``, for several managers."""
         end = f"-{self.guid:016x}"
         return path if path is None or path.name.endswith(end) else path.with_name(path.name + end)
 
@@ -231,14 +229,14 @@ class UmadManager(Suggests):
 @dataclass(eq=False, repr=False)
 class PlannedChanges(Rows[AttributeChange], Result):
     """Changes that a manager would make (:meth:`UmadManager.dry_run`), by node, attribute and block
-    or port; empty if none."""
+    or port; empty if there are none."""
 
     document = "sm-run"
     row, by = AttributeChange, "attr"
 
     port: str
     master: str | None
-    """The subnet's master at that time: LID, PortGUID, priority."""
+    """The subnet's master at the time of the run: LID, PortGUID, priority."""
     rows: list[AttributeChange] = field(metadata=key("changes"))
     report: SweepReport = field(metadata=key("sweep"))
 
@@ -259,7 +257,7 @@ class SmRun(Result):
     port: str
     sweeps: int
     sent: int
-    """Requests of the last sweep, retries apart."""
+    """Number of requests in the last sweep, without retries."""
     sets: int
     """Those that change something."""
     tables: TableProof | None

@@ -24,15 +24,15 @@ class SmRunPorts(Result):
 
     ports: list[Any] = field(metadata=key(type=list[SmRun] | list[PlannedChanges]))
     failed: list[str]
-    """Why managers ended that could not continue."""
+    """Reasons why managers ended that could not continue."""
 
 
 class UmadManagers(Suggests, Sequence[UmadManager]):
     """Several managers in one process, each with a separate subnet, settings and state: one process
-    for all rails of a host. They run alternately; a manager that cannot continue (its port was removed,
-    or there is another master) ends without affecting the others. LIDs, M_Keys and the administrator's
-    database are stored for each port, in files that end with its PortGUID. Raises :class:`InputError`
-    if a port is named twice.
+    for all rails of a host. They run alternately. A manager that cannot continue (its port was
+    removed, or there is another master) ends, and the others continue. LIDs, M_Keys and the
+    administrator's database are stored separately for each port, in files whose names end with its
+    PortGUID. Raises :class:`InputError` if a port is named twice.
     """
 
     def __init__(self, managers: Sequence[UmadManager]):
@@ -41,7 +41,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         if twice := next((g for g in guids if guids.count(g) > 1), None):
             raise InputError(f"{twice} is named twice; each port has one subnet manager")
         self.failed: tuple[str, ...] = ()
-        """Why managers ended that could not continue, one line each."""
+        """Reasons why managers ended that could not continue, one line each."""
 
     @overload
     def __getitem__(self, index: int) -> UmadManager: ...
@@ -61,7 +61,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         strict: bool = False,
         on_step: OnStep = lambda manager: None,
     ) -> None:
-        """:meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once``
+        """Run :meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once``
         until each subnet is up."""
         from softib.live.umad_sm.session import Plan
         from softib.live.umad_sm.several import serve_several
@@ -73,7 +73,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
             m._log("end", state=m.state)
 
     def dry_run(self, *, on_step: OnStep = lambda manager: None) -> list[PlannedChanges]:
-        """Return :meth:`UmadManager.dry_run` for one after the other."""
+        """Return the result of :meth:`UmadManager.dry_run` for each of them."""
         return [m.among_others().dry_run(on_step=on_step) for m in self]
 
     @property
@@ -83,7 +83,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
 
     @property
     def phase(self) -> str:
-        """Activity of the first busy manager; empty while all are idle."""
+        """Activity of the first manager that is busy; empty while all are idle."""
         return next((f"{m.port}: {m.phase}" for m in self if m.phase), "")
 
     @property
@@ -94,14 +94,14 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def log_to(
         self, path: str | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
     ) -> None:
-        """:meth:`UmadManager.log_to`: one log for all, whose lines name their port."""
+        """Log as :meth:`UmadManager.log_to`, into one log for all; its lines name their port."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, path, max_mb, to_stderr)
 
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
-        """Return the last sweep of each, or the changes that each would make, as printed by ``softib sm
-        run A B --json`` (docs/schemas/sm-run.schema.json)."""
+        """Return the last sweep of each, or the changes that each would make, as ``softib sm run A
+        B --json`` prints them (docs/schemas/sm-run.schema.json)."""
         ports: list[Any] = list(planned) or [one.to_json() for one in self]
         return SmRunPorts(ports, list(self.failed)).to_json()
 

@@ -46,13 +46,13 @@ class Jobs(Suggests):
         return tuple(j.job.name for j in self._links.jobs)
 
     def links(self, job: str) -> list[str]:
-        """Return the ports (``leaf-3[40]``) that send the job's traffic. Raises
+        """Return the ports (``leaf-3[40]``) that send traffic of the job. Raises
         :class:`UnknownName`."""
         return self._links.links_of(self._row(job))
 
     def sharing(self, job: str) -> dict[str, int]:
         """Return the other jobs that may use links of this one, with the number of shared links
-        (each direction of a cable counts), the most first. Raises :class:`UnknownName`."""
+        (each direction of a cable counts), most first. Raises :class:`UnknownName`."""
         return self._links.sharing(self._row(job))
 
     def crossing(self, place: str) -> list[str]:
@@ -65,8 +65,7 @@ class Jobs(Suggests):
         return self._links.crossing(int(f.node_guid[f.port_node[port]]), int(f.port_num[port]))
 
     def on_port(self, node_guid: int, portnum: int) -> list[str]:
-        """Like :meth:`crossing`, by NodeGUID and portnum; empty for a port that is not in the
-        fabric."""
+        """Like :meth:`crossing`, but by NodeGUID and portnum; empty for a port that is not in the fabric."""
         return self._links.crossing(node_guid, portnum)
 
     def ports(self) -> list[JobPorts]:
@@ -76,8 +75,7 @@ class Jobs(Suggests):
         return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
     def with_slow_ports(self, findings: Sequence[Finding]) -> Jobs:
-        """Return the same jobs on a fabric in which the slow ports of findings drain at their
-        measured rate."""
+        """Return these jobs on a fabric in which the slow ports among the findings drain at their measured rate."""
         other = Jobs(self._links)
         for f in findings:
             if f.code == "slow-receiver" and f.where[0].portnum is not None:
@@ -85,7 +83,7 @@ class Jobs(Suggests):
         return other
 
     def slowdown(self) -> dict[str, float]:
-        """Return the expected slowdown of each job's messages compared with running alone (static
+        """Return the expected slowdown of each job's messages compared with a run alone (static
         layer, random permutations)."""
         return dict(zip(self.names, self._links.slowdown(self._slow), strict=True))
 
@@ -95,7 +93,7 @@ class Jobs(Suggests):
         return self._links.to_json(self._slow)
 
     def table(self) -> Table:
-        """Return the same as a table, one row a job."""
+        """Return the same as a table, one row per job."""
         stated = self.to_json()
         return Table(
             {
@@ -145,11 +143,10 @@ class Jobs(Suggests):
 
 
 def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *, steps: Steps = unwatched) -> Jobs:
-    """Return the links used by jobs: those of Slurm's ``squeue --json`` or ``scontrol show job
-    --json``, of a Kubernetes list of pods, or of YAML (``train: [node-1, node-2]``), as a file or a
-    mapping.
+    """Return the links that jobs use. ``jobs`` is a file or a mapping: Slurm's ``squeue --json`` or
+    ``scontrol show job --json``, a Kubernetes list of pods, or YAML (``train: [node-1, node-2]``).
 
-    Uses the forwarding tables of a running fabric, otherwise those of softib's subnet manager.
+    The forwarding tables are those of a running fabric, otherwise those of softib's subnet manager.
     Raises :class:`UnreadableFile` and :class:`InputError` for a file without jobs.
 
     >>> import softib
@@ -188,7 +185,7 @@ STANDING = frozenset(
         "unlinked-hca-port",
     }
 )
-"""Findings of :func:`softib.check` on links and devices that were dead before counters were read.
+"""Findings of :func:`softib.check` on links and devices that were already dead when counters were read.
 """
 
 
@@ -212,15 +209,15 @@ def diagnose(
     ignore: Sequence[str] = (),
     steps: Steps = unwatched,
 ) -> Findings:
-    """Find bad cables from the increase of all ports' counters (``observed``: an
-    :class:`Observations <softib.diags.observations.Observations>`, or an object with one in
-    ``observations``). ``source`` is the observed fabric: dead links and devices are found from its
-    structure, as in :func:`check`, and if it has forwarding tables (a running fabric,
-    ``umad:DEVICE``) waiting ports are followed through them. The subnet manager seen by
-    :func:`observe` is also checked: a hanging manager is distinguished from a network fault.
-    ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it,
-    and finds those whose hosts' HCAs carry no data. ``thresholds`` is a YAML file or a mapping that
-    overrides ``softib/diags/cable_rules/thresholds.yaml``. The rules have no other input, such as
+    """Find bad cables from the increase of all ports' counters (``observed``: :class:`Observations
+    <softib.diags.observations.Observations>`, or an object that has them in ``observations``).
+    ``source`` is the observed fabric: dead links and devices are found from its structure, as in
+    :func:`check`. If it has forwarding tables (a running fabric, ``umad:DEVICE``), waiting ports
+    are followed through them. The subnet manager seen by :func:`observe` is also checked, so that a
+    hanging manager is distinguished from a network fault. ``jobs`` (see :func:`jobs_on`; needs
+    ``source``) adds to each finding the jobs that cross the cable, and finds jobs whose hosts' HCAs
+    carry no data. ``thresholds`` is a YAML file or a mapping that overrides
+    ``softib/diags/cable_rules/thresholds.yaml``. The rules have no other input; they do not see
     injected error rates.
 
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for invalid

@@ -26,32 +26,32 @@ class ExporterOptions:
     """The rounds of an :class:`Exporter`, and their output."""
 
     names: str = "treydock"
-    """Scheme of the ports' metric names and labels: ``treydock`` or ``guilbaults``."""
+    """Scheme for the names and labels of port metrics: ``treydock`` or ``guilbaults``."""
     every: float = 15.0
     """Seconds between rounds."""
     window: float = 3600.0
-    """Maximum seconds covered by error ratios."""
+    """Maximum time in seconds that error ratios cover."""
     in_flight: int = 4
     """Maximum outstanding requests per device."""
     leave_out: Sequence[str] = ()
-    """Collectors to omit from rounds and metrics: ``details`` (causes of errors and discards),
+    """Collectors to leave out of rounds and metrics: ``details`` (causes of errors and discards),
     ``fec``, ``modules``, ``manager``, ``findings``."""
     history: str | os.PathLike[str] | None = None
     """Keep every interval as Parquet in this directory."""
     keep_days: float = 30.0
-    """Days to keep the history, and devices that are down; 0: for ever."""
+    """Days to keep the history, and to keep devices that are down; 0: for ever."""
     export_to: Sequence[str] = ()
-    """Exporters of installed packages that also get every round, each as ``NAME=TARGET``."""
+    """Exporters of installed packages that also receive every round, each as ``NAME=TARGET``."""
     jobs: str | os.PathLike[str] | None = None
-    """A file as in :func:`softib.jobs_on`, read again when it changes: findings name the jobs whose
-    traffic crosses the cable."""
+    """A file for :func:`softib.jobs_on`, which is read again when it changes: findings name the
+    jobs whose traffic crosses the cable."""
     expect: str | os.PathLike[str] | None = None
-    """A plan or a discovery, whose devices and cables are down until seen."""
+    """A plan or a discovery whose devices and cables count as down until they are seen."""
 
 
 class Exporter(Suggests):
-    """Reads the running fabric or ``umad:DEVICE`` ``source``, or a :class:`Shard` of one, in rounds
-    and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
+    """Reads the running fabric or ``umad:DEVICE`` ``source``, or a :class:`Shard` of one, in
+    rounds, and serves ``/metrics`` at ``address``:``port`` (0: any free port). A context manager.
 
     Known devices that are down stay in the metrics for ``keep_days`` days, or until
     :func:`softib.forget_down`. Raises :class:`InputError` for an unusable source, name, port or
@@ -141,7 +141,7 @@ class Exporter(Suggests):
         self._service.wait()
 
     def once(self, every: float = 1.0) -> str:
-        """Return the metrics of one interval of ``every`` seconds as text, without a server: for
+        """Return the metrics of one interval of ``every`` seconds as text, without a server; for
         node_exporter's textfile collector."""
         import time
 
@@ -154,10 +154,10 @@ class Exporter(Suggests):
     def text_of(
         *files: str | os.PathLike[str], names: str = "treydock", fabric: str | os.PathLike[str] | None = None
     ) -> str:
-        """Return the metrics of collected files, as in :func:`softib.observe`: of the newer of one
-        or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); interval metrics need two.
-        ``fabric`` has the ports for files that contain only counters. Raises :class:`InputError`
-        or a related error as :func:`softib.observe` does."""
+        """Return the metrics of files, as in :func:`softib.observe`. ``files`` are one or two files
+        (ibdiagnet's .db_csv, perfquery's output …), and the metrics are those of the newer one;
+        interval metrics need two. If the files contain only counters, ``fabric`` provides the
+        ports. Raises :class:`InputError` or a related error as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.text import text_of_files
 

@@ -1,4 +1,4 @@
-"""The memory of an exporter: faults until now, their repairs, and devices that are down."""
+"""The memory of an exporter: faults so far, their repairs, and devices that are down."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def fault_ledger(source: str) -> FaultLedger:
 
 
 def record_repair(source: str, *names: str, by: str, note: str = "") -> FaultLedger:
-    """Write into the ledger of ``source`` that the cables or devices ``names`` (``leaf-1``,
-    ``leaf-1[3]``) were repaired ``by`` a person: earlier counts no longer apply. Returns their
-    records. Raises :class:`UnknownName` for a name that is not in the ledger, :class:`InputError`
-    if no person is given."""
+    """Record in the ledger of ``source`` that a person, ``by``, repaired the cables or devices
+    ``names`` (``leaf-1``, ``leaf-1[3]``): earlier counts no longer apply. Returns their records.
+    Raises :class:`UnknownName` for a name that is not in the ledger, :class:`InputError` if no
+    person is given."""
     from softib.monitor.ledger import Repair, repaired
     from softib.monitor.opening import memory_of
 
@@ -107,8 +107,9 @@ def record_repair(source: str, *names: str, by: str, note: str = "") -> FaultLed
 
 
 def forget_down(source: str, *names: str) -> Forgotten:
-    """Make the exporter of ``source`` forget devices and ports that are down: all, or ``names``
-    (``leaf-1``, ``leaf-1[3]``, a GUID). Raises :class:`UnknownName` for a name that is not down."""
+    """Make the exporter of ``source`` forget devices and ports that are down: all of them, or
+    ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Raises :class:`UnknownName` for a name that is
+    not down."""
     from softib.monitor.opening import memory_of
     from softib.monitor.seen_ports import forget
 

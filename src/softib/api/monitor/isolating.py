@@ -1,4 +1,4 @@
-"""Isolate the cables that findings name: what softib would do, or does, on a live subnet."""
+"""Isolate the cables that findings name: the actions that softib would take, or takes, on a live subnet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Isolation(Suggests, Result):
-    """Cables that were, or would be, isolated and released."""
+    """Cables that were isolated and released, or would be."""
 
     document = "isolate"
 
@@ -43,11 +43,11 @@ class Isolation(Suggests, Result):
     standing: int
     """Cables that are isolated now."""
     choices: list[Choice]
-    """One for each cable that a finding proposes to isolate."""
+    """One choice for each cable that a finding proposes to isolate."""
     released: list[Isolated]
-    """Cables that were (or are to be) enabled again, and why."""
+    """Cables that were or will be enabled again, with the reason."""
     proof: str
-    """The proven properties of the fabric without the chosen cables; empty: none was chosen."""
+    """Properties of the fabric without the chosen cables, as proved; empty if no cable was chosen."""
 
     @property
     def good(self) -> bool:
@@ -103,17 +103,17 @@ def isolate(
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     steps: Steps = unwatched,
 ) -> Isolation:
-    """Isolate the cables that :func:`diagnose` of ``observed`` (see :func:`observe`) wants isolated, or
-    show which (``act`` false). ``source``: a running fabric's name or ``umad:DEVICE``; without ``act``
-    also a file, or None: the ports observed.
+    """Isolate the cables that :func:`diagnose` of ``observed`` (see :func:`observe`) proposes to
+    isolate, or only show them (``act`` false). ``source``: a running fabric's name or
+    ``umad:DEVICE``. Without ``act`` it may also be a file, or None for the observed ports.
 
-    Only cables between switches, at most ``budget`` at once (None: max(10, 0.5 % of the cables)),
-    never the last path between two hosts, at least half of each switch's cables left. An isolated
-    cable has one port disabled; it is enabled for a trial after ``hold`` seconds (twice as long each
-    further time in a month), when the exporter's ledger says that it was repaired, or when the fabric
-    needs it. ``mkey``: the M_Key of the subnet's manager, where ports are protected. ``ufm``: UFM's
-    address, and a file with a token or ``NAME:PASSWORD`` in its first line: UFM's list of unhealthy
-    ports disables and enables the ports.
+    Limits: only cables between switches; at most ``budget`` at once (None: max(10, 0.5 % of the
+    cables)); never the last path between two hosts; at least half of each switch's cables stay. One
+    port of an isolated cable is disabled. The cable is enabled for a trial after ``hold`` seconds
+    (twice as long each further time within a month), when the exporter's ledger records its repair,
+    or when the fabric needs it. ``mkey``: the M_Key of the subnet's manager, if ports are
+    protected. ``ufm``: UFM's address, and a file whose first line is a token or ``NAME:PASSWORD``.
+    Ports are then disabled and enabled through UFM's list of unhealthy ports.
 
     Raises :class:`InputError` if ``act`` has no live source, :class:`PeerError` if the source does not
     answer.
@@ -222,7 +222,7 @@ def _any(choices: list[Choice]) -> bool:
 
 
 def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
-    """Return the fabric; a live one is read by MADs."""
+    """Return the fabric; a live one is read with MADs."""
     from softib.live.subnet_reader import read_wire
 
     if opened is not None:
@@ -231,7 +231,7 @@ def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
 
 
 def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
-    """Return the choice, left in use if its evidence is older than the last release of the cable."""
+    """Return the choice; the cable stays in use if the evidence is older than its last release."""
     seen = getattr(observed, "observations", observed)
     begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
     if choice.isolate and begun_s < records.released_s(choice.ends):
@@ -241,7 +241,7 @@ def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
 
 
 def _releases(opened: Opened | None, records: Records, means: Means | None, act: bool) -> list[Isolated]:
-    """Return isolations that end: repaired, needed, due for a trial, or enabled by another party."""
+    """Return the isolations that end: repaired, needed, due for a trial, or enabled by another party."""
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states

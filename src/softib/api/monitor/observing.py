@@ -32,10 +32,10 @@ __all__ = ["Observed", "TopView", "observe"]
 
 
 class TopView(Suggests):
-    """Busiest, most waiting and erring ports of the running fabric or ``umad:DEVICE`` ``source``,
-    and the activity of the hosts of ``jobs`` (a file as in :func:`jobs_on`). A context manager.
-    Raises :class:`InputError` for another source, :class:`UnreadableFile` and :class:`InputError`
-    for a file that has no jobs.
+    """The busiest ports, those that wait most and those with most errors, of ``source`` (a running
+    fabric or ``umad:DEVICE``), and the activity of the hosts of ``jobs`` (a file as in
+    :func:`jobs_on`). A context manager. Raises :class:`InputError` for another source,
+    :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
     """
 
     orders: tuple[str, ...] = ("busy", "waiting", "errors", "jobs")
@@ -48,7 +48,7 @@ class TopView(Suggests):
         self.source, self.order = source, "busy"
         self._jobs: list[ScheduledJob] | None = None if jobs is None else read_jobs(jobs)
         self.problem = ""
-        """Why the last round failed ("": it did not)."""
+        """Reason why the last round failed; "" if it did not."""
         self._lost = False
         self._last_s = time.monotonic()
         self._opened = open_source(source)
@@ -59,8 +59,8 @@ class TopView(Suggests):
             raise
 
     def step(self) -> None:
-        """Read one round. If the fabric went down, :attr:`problem` says so, the last round stays,
-        and the next call retries; without an earlier round, raises :class:`PeerError`."""
+        """Read one round. If the fabric went down, :attr:`problem` reports it, the last round
+        stays, and the next call retries. Without an earlier round, :class:`PeerError` is raised."""
         from softib.monitor.opening import open_source
         from softib.monitor.watch import Watch
 
@@ -83,14 +83,14 @@ class TopView(Suggests):
         self.problem, self._last_s = "", time.monotonic()
 
     def sort(self, order: str) -> None:
-        """Change the order to ``busy``, ``waiting`` or ``errors``, or the ``jobs``. Raises
+        """Change the order to ``busy``, ``waiting`` or ``errors``, or show the ``jobs``. Raises
         :class:`InputError` for another order."""
         if order not in self.orders:
             raise InputError(f"{order!r}: choose one of {', '.join(self.orders)}")
         self.order = order
 
     def screen(self, lines: int = 24, width: int = 120) -> RenderableType:
-        """Return the last round for a Rich console of that many lines and columns."""
+        """Return the last round for a Rich console with this number of lines and columns."""
         from softib.render.top import top_screen
 
         return top_screen(
@@ -135,7 +135,7 @@ class TopView(Suggests):
 
 
 ROWS = 4_000_000
-"""Maximum number of ports times rounds of a history in memory: about 300 bytes each."""
+"""Maximum number of ports times rounds for a history in memory: each takes about 300 bytes."""
 
 
 LAST_NS = 2**63 - 1
@@ -143,7 +143,7 @@ LAST_NS = 2**63 - 1
 
 class Observed(Suggests):
     """Result of observing. ``observations`` is the input table of the rules
-    (:class:`softib.diags.observations.Observations`); ``problems`` are unreadable records of files,
+    (:class:`softib.diags.observations.Observations`). ``problems`` are unreadable records of files,
     or devices that discovery could not use."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Observed(Suggests):
         self.observations = observations
         self.problems: tuple[Problem | str, ...] = tuple(problems)
         self.rounds: tuple[dict[str, Any], ...] = tuple(rounds)
-        """Return for each round: ``mads`` sent, ``seconds``, ``ports`` read, ``silent`` devices.
+        """For each round: number of ``mads`` sent, ``seconds``, number of ``ports`` read, and ``silent`` devices.
         """
         self.managers: tuple[ManagerRound, ...] = tuple(managers)
         """State of the master subnet manager in each round
@@ -177,16 +177,16 @@ def observe(
     until: float | None = None,
     on_round: Callable[[dict[str, Any]], None] = lambda one: None,
 ) -> Observed:
-    """Return counters over time of one source, or of two files and more.
+    """Return counters over time, from one source or from two or more files.
 
-    A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart.
-    Files: ibdiagnet's .db_csv of different times; output of perfquery and ibqueryerrors, with
-    ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that
-    scrapes ``softib exporter``, queried for the last ``rounds`` × ``every`` seconds; ``fabric``
-    provides the NodeGUIDs of HCAs. A directory: the history of ``softib exporter --history``,
-    between the clock times ``since`` and ``until`` (seconds since 1970); at most the last 4 million
-    ports times rounds, noted in ``problems``. Raises :class:`InputError` for another source,
-    :class:`PeerError` if there is no answer.
+    A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets that start ``every`` seconds
+    apart. Files: ibdiagnet's .db_csv from different times; or output of perfquery and
+    ibqueryerrors, with ``fabric`` naming the file that describes the ports. ``http://HOST:PORT``: a
+    Prometheus server that scrapes ``softib exporter``, queried for the last ``rounds`` × ``every``
+    seconds; ``fabric`` provides the NodeGUIDs of HCAs. A directory: the history of ``softib
+    exporter --history`` between the clock times ``since`` and ``until`` (seconds since 1970), at
+    most its last 4 million ports times rounds; ``problems`` notes the limit. Raises
+    :class:`InputError` for another source, :class:`PeerError` if there is no answer.
     """
     names = [os.fspath(s) if isinstance(s, str | os.PathLike) else s.name for s in sources]
     if not names:
@@ -214,7 +214,7 @@ def observe(
 
 
 def _kept(history: History, since: float | None, until: float | None) -> Observed:
-    """Return the history of that time, or its last part that fits into memory."""
+    """Return the history of that time, or the last part of it that fits into memory."""
     from datetime import UTC, datetime
 
     begin, end = (

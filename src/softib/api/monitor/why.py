@@ -33,14 +33,15 @@ def why(
     at: float | None = None,
     steps: Steps = unwatched,
 ) -> Why:
-    """Return ranked causes of a job's failure, each with probability, evidence and next action.
-    ``logs``: output of the job, kernels, schedulers and managers: NCCL, PyTorch (also dumps of its
-    flight recorder), UCX, Open MPI, perftest, dmesg, Slurm, opensm.log, UFM's events; mixed,
-    compressed, ``-``. ``fabric`` gives the ports and paths: a running one, or any file; ``lfts``
-    its forwarding tables if the file has none. ``history``: the directory of ``softib exporter
-    --history``. ``hosts``: names, a hostlist or a file, for logs without ports. ``at``: time of the
-    failure (seconds since 1970), for logs without times. Everything except the logs is optional.
-    Raises :class:`UnreadableFile` and :class:`InputError` for unreadable input.
+    """Return the ranked causes of a job's failure, each with probability, evidence and next action.
+    ``logs``: output of the job, kernels, schedulers and managers (NCCL, PyTorch including dumps of
+    its flight recorder, UCX, Open MPI, perftest, dmesg, Slurm, opensm.log, UFM's events). They may
+    be mixed or compressed; ``-`` is standard input. ``fabric`` gives ports and paths: a running
+    fabric or any file; ``lfts``: its forwarding tables, if the file has none. ``history``: the
+    directory of ``softib exporter --history``. ``hosts``: names, a hostlist or a file, for logs
+    that do not name ports. ``at``: time of the failure (seconds since 1970), for logs without
+    times. Everything except the logs is optional. Raises :class:`UnreadableFile` and
+    :class:`InputError` for unreadable input.
     """
     from softib.analysis.jobs.failure import explain_failure, window_of
     from softib.analysis.jobs.files import read_hosts
@@ -81,7 +82,7 @@ _VERBS = {
 
 
 def _refuse_others(logs: Sequence[str | os.PathLike[str]], log: JobLog) -> None:
-    """Raise :class:`UnknownFormat` for binary data and for a dump of a fabric among files in which
+    """Raise :class:`UnknownFormat` for binary data, or for a dump of a fabric among files in which
     no reader recognised a line."""
     from softib.fabric.formats.registry import detect, sniff
     from softib.input_files import shown_name
@@ -120,16 +121,15 @@ def _tables(
         return f, True, has_pkeys
     if f.lid.any():
         return f, False, has_pkeys
-    from softib.analysis.routing import from_engine
+    from softib.analysis.routing import programmed_copy
 
-    return from_engine(result, None, steps).fabric, True, True
+    return programmed_copy(result, None, steps)[0], True, True
 
 
 def _history(
     folder: str | os.PathLike[str], window: Window | None, problems: list[str]
 ) -> tuple[Observations, bool | None]:
-    """Return the history of the window, otherwise of its last rounds, and whether LIDs changed in
-    it."""
+    """Return the history of the window, or of its last rounds if there is none, and whether LIDs changed in it."""
     from softib.api.monitor.observing import ROWS
     from softib.monitor.history import History
 

@@ -21,19 +21,18 @@ __all__ = ["KINDS", "Advice", "Facts", "Recommendation", "advise", "kind_of"]
 
 KINDS = ("training", "mpi", "storage", "service", "independent")
 MOST_PORTS = 64
-"""Host ports of the fabric on which the networks are compared; for a larger one only its first
-ports are used."""
+"""Host ports of the fabric on which the networks are compared; of a larger fabric only the first ports are used."""
 NETWORKS = ("NDR", "HDR", "roce", "tcp")
 ETHERNET = ("roce", "tcp")
 MOST_PACKETS = 300_000
-"""Maximum number of packets for comparing RoCE and TCP, which only the packet layer supports: about
-a minute per network on one core."""
+"""Maximum number of packets in a comparison with RoCE and TCP, which only the packet layer
+supports: about a minute per network on one core."""
 PACKET_BYTES = 4096
 
 
 class Advice(Suggests):
-    """``verdict``: ethernet, either or infiniband; ``reasons``: the rules that apply, those that
-    decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
+    """``verdict``: ethernet, either or infiniband. ``reasons``: the rules that apply, decisive ones
+    first. ``comparison``: the workload on each network (None: it was not simulated)."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Advice(Suggests):
         self.comparison, self.break_even, self.notes = comparison, breaks, notes
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib advise --json`` prints it."""
+        """Return the document of ``softib advise --json``."""
         return self._recommendation().to_json()
 
     def _recommendation(self) -> Recommendation:
@@ -83,9 +82,9 @@ def advise(
     prices: str | os.PathLike[str] | None = None,
 ) -> Advice:
     """Advise on the network for a job of ``facts``, and for ``workload`` (as in
-    :func:`softib.simulate`; None: only rules), which is run over ``networks``. The time of a step and
-    the share of communication come from the run if ``facts`` do not state them. Raises
-    :class:`InputError`.
+    :func:`softib.simulate`), which is simulated on each of ``networks``; without a workload only
+    the rules apply. The time of a step and the share of communication come from the run if
+    ``facts`` do not state them. Raises :class:`InputError`.
 
     >>> import softib
     >>> softib.advise(softib.Facts(hosts=8)).verdict
@@ -108,10 +107,13 @@ def advise(
         )
         per_money, breaks = _money(comparison)
     given = opinions(facts)
-    if comparison is None and not any(o.decides for o in given):
+    undecided = not any(o.decides for o in given)
+    if per_money is not None and undecided:
+        given = (per_money, *given)
+    if comparison is None and undecided:
         notes.append("no rule decides: a workload, for example mpi-allreduce:16K, adds time and money of each network")
     reasons = tuple(sorted(given, key=lambda o: not o.decides))
-    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes), messages)
+    return Advice(facts, reasons, verdict_of(given), comparison, breaks, tuple(notes), messages)
 
 
 def _check(facts: Facts) -> None:
@@ -125,7 +127,7 @@ def _check(facts: Facts) -> None:
 
 
 def kind_of(workload: Any) -> str:
-    """Return the kind of job that the pattern of a workload's first job implies."""
+    """Return the kind of job that follows from the pattern of a workload's first job."""
     from softib.workloads.workload import read
 
     pattern = str(read(workload).jobs[0].pattern)  # type: ignore[attr-defined]
@@ -137,10 +139,12 @@ def kind_of(workload: Any) -> str:
 def _compared(
     facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
 ) -> tuple[Comparison, dict[str, float], MessageFigures, list[str]]:
-    """Return the workload over the networks on a full-bisection fabric of the job's size, or of its
-    first ports; its communication in that run, its messages, and notes."""
+    """Return the workload on each network, on a full-bisection fabric of the job's size or on its
+    first ports; the share of communication in that run; its messages; and notes."""
     from softib.api.fabric import generate
     from softib.api.simulation.comparison import compare
+    from softib.api.simulation.simulate import simulate
+    from softib.workloads.workload import read
 
     rails = per_host if facts.gpus else 1
     ports = facts.hosts * rails
@@ -152,14 +156,17 @@ def _compared(
             f"compared on the first {nodes} of {facts.hosts} nodes; in larger jobs more of the slowest flows delay "
             f"the job"
         )
+    patterns = {job.pattern_name for job in read(workload).jobs}
+    reduces: dict[str, Any] = {"aggregation_nodes": True} if "aggregation" in patterns else {}
     fabric: Fabric
     if rails > 1:
-        fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False)
+        fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False, **reduces)
     else:
-        fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2)
-    from softib.api.simulation.simulate import simulate
-
-    run = simulate(fabric, workload, layer="fluid", what_if=["sensitivity"]).to_json()
+        fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2, **reduces)
+    if "multicast" in patterns:  # only the packet layer has it, and no factors of sensitivity
+        run = simulate(fabric, workload, layer="packet").to_json()
+    else:
+        run = simulate(fabric, workload, layer="fluid", what_if=["sensitivity"]).to_json()
     messages = MessageFigures(run["messages"], run["bytes"] / max(1, run["messages"]), run.get("sensitivity") or {})
     packets = int(run["bytes"]) // PACKET_BYTES
     layer = "packet"
@@ -177,7 +184,7 @@ def _compared(
 
 
 def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
-    """Return the time of a training step and its share of communication, as it is on InfiniBand."""
+    """Return the time of a training step and its share of communication on InfiniBand."""
     from softib.api.simulation.simulate import scaling
 
     if facts.kind != "training":
@@ -191,9 +198,11 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
     return {**figures, "communication": 1 - row["efficiency"]}
 
 
-def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
-    """Return which side gives more work for the money, by middle prices, and the price difference
-    from which the other would."""
+def _money(comparison: Comparison) -> tuple[Opinion | None, list[BreakEven]]:
+    """Return which side gives more work for the money, by middle prices (None: a price or a time is unknown), and
+    the price difference from which the other would."""
+    from softib.plan.advice import Opinion
+
     rows = [r for r in comparison.rows() if r["completion_us"]]
     sides: dict[Verdict, list[dict[str, Any]]] = {
         "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],
@@ -208,11 +217,16 @@ def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
     priced = {side: [r for r in of if r["price"] is not None] for side, of in sides.items()}
     if not all(priced.values()):
         return None, [both]
-    worth = {
-        side: max(1 / (r["completion_us"] * (r["price"]["low"] + r["price"]["high"])) for r in of)
-        for side, of in priced.items()
-    }
     middle = lambda r: (r["price"]["low"] + r["price"]["high"]) / 2
+    work = lambda r: 1 / (r["completion_us"] * middle(r))
     if ib["price"] is not None and eth["price"] is not None:
         both = dataclasses.replace(both, price_ratio=middle(ib) / middle(eth))
-    return max(worth, key=lambda side: worth[side]), [both]
+    best = {side: max(of, key=work) for side, of in priced.items()}
+    side: Verdict = max(best, key=lambda s: work(best[s]))
+    other: Verdict = "infiniband" if side == "ethernet" else "ethernet"
+    more = work(best[side]) / work(best[other]) - 1
+    reason = (
+        f"{best[side]['network']} does {more:.0%} more work for the money than {best[other]['network']}, by middle "
+        "prices"
+    )
+    return Opinion(side, reason, decides=True), [both]

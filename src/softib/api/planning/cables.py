@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from softib.plan.bill import Bill
     from softib.plan.cables import Cabling
     from softib.plan.floor import Floor
+    from softib.plan.plugs import KnownPower
     from softib.plan.price_book import CostBook
 
-__all__ = ["CableList", "CablePlan", "QuoteCheck", "plan_cables"]
+__all__ = ["CableList", "CablePlan", "PlanPower", "QuoteCheck", "plan_cables"]
 
 FORMS = {".csv": "p2p", ".ufm": "ufm", ".labels": "labels", ".svg": "elevation", ".xlsx": "bill"}
 UFM_COLUMNS = ("StartDevice", "StartPort", "EndDevice", "EndPort", "LinkType")
@@ -56,18 +57,33 @@ class QuoteCheck(Result):
     """Rows that were not understood."""
 
     def print(self) -> None:
-        """As ``softib plan check-quote`` prints it."""
+        """Print the text of ``softib plan check-quote``."""
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
         print_quote(self.differences, self.notes, console())
 
 
+class PlanPower(NamedTuple):
+    """Power of the devices and plugs of a plan, as their vendors publish it."""
+
+    watts: float
+    """Of those with a published figure."""
+    unknown: list[DeviceCount]
+    """Devices without one."""
+
+    @classmethod
+    def of(cls, parts: Sequence[KnownPower]) -> PlanPower:
+        """Return the sum of ``parts``."""
+        unknown = sum((p.unknown for p in parts), Counter[str]())
+        return cls(sum(p.watts for p in parts), [DeviceCount(name, n) for name, n in sorted(unknown.items())])
+
+
 class CablePlan(Suggests):
     """Every cable of the fabrics on a floor plan, and their bill of materials (``bill``).
 
-    ``locations``: cost with the switches at other positions on the floor; ``management_switches``:
-    Ethernet switches on the floor, 0 if the floor plan has none.
+    ``locations``: cost with the switches in other positions on the floor. ``management_switches``:
+    number of Ethernet switches on the floor, 0 if the floor plan has none.
     """
 
     def __init__(self, cabling: Cabling, bill: Bill, source: str, locations: list[SwitchPlace]):
@@ -79,17 +95,12 @@ class CablePlan(Suggests):
         return sum(e.kind == "management" for e in self._cabling.layout.elevations)
 
     @property
-    def power(self) -> tuple[float, list[DeviceCount]]:
-        """(watts of devices and plugs whose figure is published, devices without one)."""
+    def power(self) -> PlanPower:
+        """Power of devices and plugs, management switches included."""
         from softib.plan.plugs import management_power, power_of
 
-        watts, unknown = 0.0, Counter[str]()
-        for c in self._cabling.parts:
-            some, without = power_of(c.links, c.kind, c.fabric.sizes.switches)
-            watts, unknown = watts + some, unknown + Counter(dict(without))
-        some, without = management_power(self.management_switches)
-        unknown += Counter(dict(without))
-        return watts + some, [DeviceCount(name, n) for name, n in sorted(unknown.items())]
+        parts = [power_of(c.links, c.kind, c.fabric.sizes.switches) for c in self._cabling.parts]
+        return PlanPower.of([*parts, management_power(self.management_switches)])
 
     @property
     def racks(self) -> int:
@@ -129,9 +140,9 @@ class CablePlan(Suggests):
         return Table(columns)
 
     def save(self, path: str | os.PathLike[str], form: str | None = None) -> None:
-        """Write ``path`` as ``form`` or by its suffix: ``p2p`` (.csv, the point-to-point list that
+        """Write ``path``, as ``form`` or by its suffix: ``p2p`` (.csv, the point-to-point list that
         ``check --plan`` reads), ``ufm`` (.ufm, UFM's topology CSV), ``labels`` (.labels),
-        ``elevation`` (.svg), ``bill`` (.xlsx, or CSV with another suffix). Raises
+        ``elevation`` (.svg), ``bill`` (.xlsx, or CSV with any other suffix). Raises
         :class:`InputError`."""
         from softib.fabric.formats.cabling.plan import write_plan
         from softib.plan.bill import workbook
@@ -163,21 +174,19 @@ class CablePlan(Suggests):
         understood."""
         from softib.plan.quote import check_quote, read_quote
 
-        differences, notes = check_quote(self.bill, read_quote(path))
-        rows = [QuoteDifference(d.text, d.needed, d.offered) for d in differences]
-        return QuoteCheck(self._source, os.fspath(path), rows, notes)
+        quote = check_quote(self.bill, read_quote(path))
+        rows = [QuoteDifference(d.text, d.needed, d.offered) for d in quote.differences]
+        return QuoteCheck(self._source, os.fspath(path), rows, quote.notes)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib plan cables --json`` prints it."""
+        """Return the document of ``softib plan cables --json``."""
         return self._list().to_json()
 
     def _list(self) -> CableList:
         from softib.plan.plugs import watts_of
 
-        c, watts, unknown = self._cabling, 0.0, Counter[str]()
-        for part in c.parts:
-            some, without = watts_of(part.links, part.kind)
-            watts, unknown = watts + some, unknown + without
+        c = self._cabling
+        plugs = PlanPower.of([watts_of(part.links, part.kind) for part in c.parts])
         return CableList(
             source=self._source,
             fabric=c.parts[0].fabric.name,
@@ -191,14 +200,14 @@ class CablePlan(Suggests):
             lengths=[CableKind(*kind) for kind in c.by_kind()],
             bundles=[RackPair(*pair) for pair in c.bundles()],
             crowded_trays=[Tray(*tray) for tray in c.crowded_trays()],
-            watts=watts,
-            watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            watts=plugs.watts,
+            watts_unknown=plugs.unknown,
             bill=bill_of_materials(self.bill),
             locations=self.locations,
         )
 
     def print(self) -> None:
-        """As ``softib plan cables`` prints it."""
+        """Print the text of ``softib plan cables``."""
         from softib.render.planning import print_cables
         from softib.render.terminal import console
 
@@ -256,10 +265,11 @@ def plan_cables(
     """Place ``source`` on ``floor`` (a YAML file or a mapping: see docs/plan.md) and cut its cables
     to length.
 
-    ``ancillary``: other fabrics of the same hosts on this floor, a storage fabric for example. Their adapters are in
-    the hosts of the same name; with ``shared`` each host of ``source`` has that many adapters of each, in order.
-    ``generation`` of the cables of ``source``: by default that of the fastest link. Raises :class:`InputError`
-    for a floor that is too small, and for a distance that no cable reaches.
+    ``ancillary``: other fabrics of the same hosts on this floor, for example a storage fabric.
+    Their adapters are in the hosts of the same name. With ``shared``, each host of ``source`` has
+    that many adapters of each fabric, in order. ``generation``: of the cables of ``source``
+    (default: that of the fastest link). Raises :class:`InputError` for a floor that is too small,
+    or for a distance that no cable reaches.
 
     >>> import softib
     >>> pod = softib.generate("rail-optimized", nodes=31)
@@ -295,7 +305,7 @@ def _on_floor(
 ) -> tuple[Cabling, Bill]:
     from softib.plan.bill import Part, bill_of
     from softib.plan.cables import Cabling, by_generation, cables_of
-    from softib.plan.floor import lay_out
+    from softib.plan.placement import lay_out
     from softib.plan.plugs import added
 
     arrays = [result_of(fabric).fabric for fabric in fabrics]

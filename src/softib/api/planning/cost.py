@@ -13,11 +13,11 @@ from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
 from softib.errors import InputError
 from softib.plan.bill_records import CostSheet, NetworkPrice, ScalingRow, bill_of_materials
-from softib.plan.design_records import DeviceCount, PriceRange
+from softib.plan.design_records import PriceRange
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
-    from softib.api.planning.cables import CablePlan
+    from softib.api.planning.cables import CablePlan, PlanPower
     from softib.plan.price_book import CostBook
 
 __all__ = ["Cost", "CostSheet", "plan_cost"]
@@ -30,16 +30,16 @@ LANES = 4
 
 
 class Cost(Suggests):
-    """The bill of a fabric with the cost of running it. ``rows``: by number of GPUs, if a
-    workload was given."""
+    """The bill of a fabric, and the cost of running it. ``rows``: by number of GPUs, if a workload
+    was given."""
 
     def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[ScalingRow]):
         self._plan, self._book, self._gpus, self.rows = plan, book, gpus, rows
         self.bill = plan.bill
 
     @property
-    def watts(self) -> tuple[float, list[DeviceCount]]:
-        """(watts of devices and plugs whose figure is published, devices without one)."""
+    def watts(self) -> PlanPower:
+        """Power of devices and plugs."""
         return self._plan.power
 
     @property
@@ -49,7 +49,7 @@ class Cost(Suggests):
         running = self._book.running
         if running.kwh is None or running.pue is None:
             return None
-        kwh = self.watts[0] / 1000 * HOURS_A_YEAR * running.years
+        kwh = self.watts.watts / 1000 * HOURS_A_YEAR * running.years
         return PriceRange(kwh * running.kwh.low * running.pue.low, kwh * running.kwh.high * running.pue.high)
 
     @property
@@ -59,8 +59,8 @@ class Cost(Suggests):
         return PriceRange(self.bill.low + energy.low, self.bill.high + energy.high)
 
     def per_gpu_hour(self, efficiency: float = 1.0, gpus: int | None = None) -> PriceRange | None:
-        """Return the cost of the network for one useful GPU-hour: the total over the hours of all
-        GPUs times ``efficiency``; None without a number of GPUs."""
+        """Return the network's cost of one useful GPU-hour: the total, divided by the hours of all
+        GPUs times ``efficiency``. None if the number of GPUs is unknown."""
         count = gpus or self._gpus
         if not count or not efficiency:
             return None
@@ -111,18 +111,18 @@ class Cost(Suggests):
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib plan cost --json`` prints it."""
+        """Return the document of ``softib plan cost --json``."""
         return self._sheet().to_json()
 
     def _sheet(self) -> CostSheet:
-        watts, unknown = self.watts
+        power = self.watts
         last = self.rows[-1] if self.rows else None
         return CostSheet(
             source=self._plan._source,
             fabric=self._plan._cabling.parts[0].fabric.name,
             bill=bill_of_materials(self.bill),
-            watts=watts,
-            watts_unknown=unknown,
+            watts=power.watts,
+            watts_unknown=power.unknown,
             years=self._book.running.years,
             energy=self.energy,
             total=self.total,
@@ -133,7 +133,7 @@ class Cost(Suggests):
         )
 
     def print(self) -> None:
-        """As ``softib plan cost`` prints it."""
+        """Print the text of ``softib plan cost``."""
         from softib.render.planning import print_cost
         from softib.render.terminal import console
 
@@ -184,11 +184,13 @@ def plan_cost(
     scale: Sequence[int] = (),
     prices: str | os.PathLike[str] | None = None,
 ) -> Cost:
-    """Return the bill of ``source`` on ``floor`` with energy over the cost book's years; with
-    ``gpus`` the cost of the network for a GPU-hour. ``ancillary`` and ``shared``: as :func:`softib.plan_cables`.
+    """Return the bill of ``source`` on ``floor``, with energy over the cost book's years; with
+    ``gpus``, also the network's cost of a GPU-hour. ``ancillary`` and ``shared``: as
+    :func:`softib.plan_cables`.
 
-    ``workload``: a training step of all ``gpus``; its efficiency makes it the cost of a useful GPU-hour. Each number
-    of ``scale`` is a row of the scaling curve, with the batch in proportion. Raises :class:`InputError`.
+    ``workload``: a training step on all ``gpus``; with its efficiency, the cost is that of a useful
+    GPU-hour. Each number of ``scale`` is a row of the scaling curve, with the batch in proportion.
+    Raises :class:`InputError`.
     """
     from softib.api.fabric import as_fabric
     from softib.api.planning.cables import plan_cables

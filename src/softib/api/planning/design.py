@@ -26,12 +26,11 @@ __all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", 
 
 
 class Designs(Suggests):
-    """The designs that meet a demand: first those with the requested oversubscription and the
-    fewest switches.
+    """The designs that meet a demand, ordered by the requested oversubscription first, then the fewest switches.
 
-    ``refused``: one line for each kind of design that does not fit; ``storage``: designs of the
-    separate storage fabric, empty if none was requested; ``management_switches``: 48-port Ethernet
-    switches for the management ports of all hosts and switches, by the first designs.
+    ``refused``: one line for each kind of design that does not fit. ``storage``: designs of the
+    separate storage fabric, empty if none was requested. ``management_switches``: number of 48-port
+    Ethernet switches for the management ports of all hosts and switches of the first designs.
     """
 
     def __init__(
@@ -95,14 +94,14 @@ class Designs(Suggests):
         return Table(columns(self.rows(), DesignRow))
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib plan design --json`` prints it."""
+        """Return the document of ``softib plan design --json``."""
         return self._comparison().to_json()
 
     def _comparison(self) -> DesignComparison:
         from softib.plan.plugs import management_power
 
         d, each = self._demand, self._book.management_switch
-        watts, unknown = management_power(self.management_switches)
+        power = management_power(self.management_switches)
         return DesignComparison(
             name=d.name,
             hosts=d.hosts,
@@ -117,15 +116,15 @@ class Designs(Suggests):
             management_price=None
             if each is None
             else PriceRange(self.management_switches * each.low, self.management_switches * each.high),
-            management_watts=watts,
-            management_watts_unknown=[DeviceCount(name, n) for name, n in unknown],
+            management_watts=power.watts,
+            management_watts_unknown=[DeviceCount(name, n) for name, n in sorted(power.unknown.items())],
             refused=list(self.refused),
             currency=self._book.currency,
             prices_of=self._book.date,
         )
 
     def print(self) -> None:
-        """As ``softib plan design`` prints it."""
+        """Print the text of ``softib plan design``."""
         from softib.render.planning import print_designs
         from softib.render.terminal import console
 
@@ -187,12 +186,12 @@ def plan_design(
 ) -> Designs:
     """Return designs for ``demand``.
 
-    ``budget``: instead of the demand's hosts, use the number that the first design connects for this
-    sum (middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form
-    a separate storage fabric. ``prices``: a cost book. Each design is built and brought up by the
-    subnet manager, whose engine then routes around one dead switch of each tier and one cable. ``steps`` is
-    entered with the name of each. Raises :class:`InputError` for a demand that no design meets, and a
-    budget that buys none.
+    ``budget``: instead of the demand's number of hosts, use the number that the first design
+    connects for this sum (at middle prices). ``storage_ports`` of every host and one port of each
+    of ``storage_hosts`` form a separate storage fabric. ``prices``: a cost book. Each design is
+    built, and the subnet manager brings it up. Its engine then routes around one dead switch of
+    each tier and one dead cable. ``steps`` is entered with the name of each design. Raises
+    :class:`InputError` for a demand that no design meets, or a budget that buys no design.
 
     >>> import softib
     >>> designs = softib.plan_design(softib.Demand.of_gpus(256))
@@ -205,7 +204,7 @@ def plan_design(
     book = read_book(prices)
     if budget is not None:
         demand = largest_demand(demand, book, budget)
-    accepted, refused = designs(demand, book, seed=seed, steps=steps)
+    ranked = designs(demand, book, seed=seed, steps=steps)
     storage = []
     if storage_ports or storage_hosts:
         ports = demand.hosts * storage_ports + storage_hosts
@@ -218,5 +217,5 @@ def plan_design(
             name=f"{demand.name}-storage",
             prefix="storage-",
         )
-        storage = designs(ancillary, book, seed=seed, steps=steps)[0]
-    return Designs(demand, accepted, refused, book, storage, storage_hosts)
+        storage = designs(ancillary, book, seed=seed, steps=steps).designs
+    return Designs(demand, ranked.designs, ranked.refused, book, storage, storage_hosts)

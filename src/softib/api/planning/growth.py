@@ -19,7 +19,7 @@ __all__ = ["AddedHosts", "Growth", "plan_growth"]
 
 
 class Growth(Suggests):
-    """Parts for more hosts: new switches, new cables, cables that move."""
+    """Parts for more hosts: new switches, new cables, and cables that move."""
 
     def __init__(self, source: str, addition: Addition):
         self._source, self._addition = source, addition
@@ -29,7 +29,7 @@ class Growth(Suggests):
         return Table(columns([NewCable(*cable) for cable in self._addition.cables], NewCable))
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib plan grow --json`` prints it."""
+        """Return the document of ``softib plan grow --json``."""
         return self._added().to_json()
 
     def _added(self) -> AddedHosts:
@@ -49,7 +49,7 @@ class Growth(Suggests):
         )
 
     def print(self) -> None:
-        """As ``softib plan grow`` prints it."""
+        """Print the text of ``softib plan grow``."""
         from softib.render.planning import print_growth
         from softib.render.terminal import console
 
@@ -60,8 +60,8 @@ class Growth(Suggests):
 
 
 def plan_growth(source: Fabric | str | os.PathLike[str], hosts: int, *, adapters: int | None = None) -> Growth:
-    """Plan ports for ``hosts`` more hosts on ``source`` (a dump, a fabric.yaml, a running fabric),
-    with ``adapters`` ports each (default: like existing hosts), and the parts to buy and move.
+    """Plan ports for ``hosts`` more hosts on ``source`` (a dump, a fabric.yaml, a running fabric)
+    with ``adapters`` ports each (default: like existing hosts), and the parts to buy and to move.
     Raises :class:`InputError` if the fabric is not a tree of one to three tiers.
 
     >>> import softib

@@ -25,20 +25,21 @@ NO_RDMA = 3
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
 QUIET = (0, 130, 143)
-"""Exit codes that need no explanation: done, Ctrl-C, SIGTERM."""
+"""Exit codes that need no explanation: success, Ctrl-C, SIGTERM."""
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """Options of attaching a program. ``stock``: with ``libumad2sim.so`` of ibsim-utils; ``tune``:
-    set the variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``:
-    alone on its ports; ``mount``: show ``/sys/class/infiniband`` in a mount namespace;
-    ``refresh_s``: seconds between refreshes of its files; ``net``: in the network of its node, with
-    IP over InfiniBand; ``connected``: that network is in connected mode; ``capture``: a file to which
-    its packets are written; ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
-    nothing; ``environment``: further variables of the program; ``record``: a GOAL schedule
-    (``.goal`` or ``.bin``) to which its sends, receives and computations are written; ``outlives``: do not end
-    the program after its fabric, which is otherwise done after five seconds."""
+    """Options of attaching a program. ``stock``: preload ``libumad2sim.so`` of ibsim-utils.
+    ``tune``: set the variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs.
+    ``exclusive``: no other program may use the same ports. ``mount``: show
+    ``/sys/class/infiniband`` in a mount namespace. ``refresh_s``: seconds between refreshes of its
+    files. ``net``: run in the network of its node, with IP over InfiniBand. ``connected``: that
+    network uses connected mode. ``capture``: a file to which its packets are written.
+    ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
+    nothing. ``environment``: further variables for the program. ``record``: a GOAL schedule
+    (``.goal`` or ``.bin``) to which its sends, receives and computations are written. ``outlives``:
+    do not end the program after its fabric, which otherwise happens after five seconds."""
 
     stock: bool = False
     tune: bool = True
@@ -71,7 +72,7 @@ def _network(instance: Instance, place: Attached, connected: bool, notice: Notic
 
 @contextlib.contextmanager
 def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
-    """Keep ``network`` for the duration of the block; yield its descriptor."""
+    """Keep ``network`` in existence for the duration of the block; yield its descriptor."""
     if network is None:
         yield []
         return
@@ -109,9 +110,9 @@ def run_here(
     notice: Notice,
     become: bool = False,
 ) -> int:
-    """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
-    Raises :class:`SoftibError`. ``become``: if no work remains after the program, replace this
-    process by a small one that waits for it and exits with its code."""
+    """Run ``program`` on that port with this process's stdin, stdout and stderr; return its exit
+    code. Raises :class:`SoftibError`. ``become``: if no work remains after the program, replace
+    this process by a small one that waits for it and exits with its code."""
     from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable

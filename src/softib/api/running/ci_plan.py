@@ -3,7 +3,7 @@
 fabric: cluster.yaml          # beside this file; without it eight hosts on four leaves
 nodes:
   host-0001: ./server
-  host-0002: ./client --count 100
+  host-0002: cd build && ./client -n 9    # run by a shell, unlike a list of words
 faults: [link-down@2s]
 """
 
@@ -32,6 +32,8 @@ FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
 QUESTIONS = ("list",)
 """Kinds of ``softib fault`` that inject no fault."""
 KEYS = ("fabric", "nodes", "faults")
+SHELL = frozenset("|&;<>()$`*?[~#={!\n")
+"""Characters that mean something to a shell."""
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """``where`` empty: on the path from the first node to the last."""
+    """``where`` is empty for a location on the path from the first node to the last."""
 
     kind: str
     where: str
@@ -100,7 +102,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     commands = {}
     for node, command in nodes.items():
         try:
-            arguments = shlex.split(command) if isinstance(command, str) else command
+            arguments = _words(command) if isinstance(command, str) else command
         except ValueError:  # an open quotation
             arguments = None
         if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
@@ -114,3 +116,10 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     ):
         raise InputError(f"{path}: fabric: is a path, and faults: a list of texts, for example link-down@2s")
     return Plan(commands, None if source is None else str(Path(path).parent / source), faults)
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command line; a line with characters of the shell is run by ``sh -c``. Raises
+    :class:`ValueError` for an open quotation."""
+    words = shlex.split(command)
+    return ["sh", "-c", command] if words and SHELL & set(command) else words

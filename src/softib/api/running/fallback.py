@@ -1,5 +1,5 @@
-"""Reasons why a program did not use the HCAs of its node: its environment, its limits, and its
-node's ports. The variables are the same as in ``softib diagnose``
+"""Reasons why a program did not use the HCAs of its node: its environment, its limits, and the
+node's ports. The variables are those that ``softib diagnose`` checks
 (:mod:`softib.diags.cable_rules.job_environment`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from softib.preload.build import why_no_verbs
 __all__ = ["causes"]
 
 LEAST_LOCKED = 64 << 10
-"""Bytes of locked memory (``ulimit -l``) below which a real HCA can register almost no memory."""
+"""With fewer bytes of locked memory than this (``ulimit -l``), a real HCA can register almost no memory."""
 SMALLEST_MTU = 128
 """Bytes of MTU code 0: code n is this times 2^n (IBA 14.2.5.6)."""
 

@@ -1,5 +1,4 @@
-"""Record the messages of a program: the folder to which its threads write, and the resulting
-schedule."""
+"""Record the messages of a program: the folder to which its threads write, and the schedule made from it."""
 
 from __future__ import annotations
 
@@ -25,14 +24,14 @@ __all__ = ["Recording", "recording_to"]
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
 AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
-"""Time without a processor from which a note is printed: more than launchers need to start, and a
+"""Time without a processor above which a note is printed: more than launchers need to start, and a
 tenth of the recording."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one);
-    this call is number ``rank``; threads write to ``folder``."""
+    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one).
+    This call has number ``rank``; threads write to ``folder``."""
 
     path: Path
     folder: Path
@@ -47,10 +46,10 @@ class Recording:
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
     def close(self, notice: Notice, code: int = 0) -> None:
-        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the
-        schedule, or the last present one if others of the job do not record or record elsewhere. A
-        failed rank also writes it, since its launcher will end the others, and ranks ended for that
-        reason have no more to add. Raises :class:`InputError` if it cannot be written."""
+        """End the recording of this program, which ended with ``code`` (128 + signal). The last
+        rank writes the schedule; if some ranks of the job do not record, or record elsewhere, the
+        last of those present does. A failed rank also writes it: its launcher will end the others,
+        and these have nothing more to add. Raises :class:`InputError` if it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
@@ -98,8 +97,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
     """Begin a recording to ``path`` (``.goal`` text, ``.bin`` binary). Ranks started by
     one launcher record together.
 
-    Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of
-    another recording.
+    Raises :class:`InputError` for another suffix, for a folder that cannot be written, or inside another recording.
     """
     from softib.live.launch.tuning import job_rank
 
@@ -159,8 +157,8 @@ def _write(path: Path, folder: Path) -> str:
 
 
 def _away(threads: list[RecordedThread]) -> str:
-    """Return the message about the thread that was longest without a processor before a post:
-    this time counts neither for messages nor for computations."""
+    """Return the message about the thread that was longest without a processor before a post: this
+    time counts neither as messages nor as computation."""
     most = max(threads, key=lambda t: t.away)
     span = int(most.ns[-1] - most.ns[0])
     if most.away < max(AWAY_NS, AWAY_SHARE * span):

@@ -52,8 +52,9 @@ SWEEP_S, LOOK_S = 60.0, 0.02
 
 
 class RunningFabric(Suggests):
-    """A running fabric by name (default: the only one). As a context manager it stops at the end of
-    its block (:func:`up`). Raises :class:`UnknownName` if no fabric with that name is running.
+    """A running fabric, by name (default: the only one). Used as a context manager, it stops at the
+    end of the block (:func:`up`). Raises :class:`UnknownName` if no fabric with that name is
+    running.
     """
 
     def __init__(self, name: str | None = None):
@@ -81,7 +82,7 @@ class RunningFabric(Suggests):
         return done
 
     def start(self, node: str, command: Sequence[str], **popen: Any) -> subprocess.Popen[str]:
-        """Start ``command`` on ``node`` without waiting, for example a server."""
+        """Start ``command`` on ``node`` without waiting for its end, for example a server."""
         popen = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **popen}
         return subprocess.Popen(self._attached(node, command), text=True, **popen)
 
@@ -95,18 +96,19 @@ class RunningFabric(Suggests):
         notice: Notice = warn,
         become: bool = False,
     ) -> int:
-        """Run ``program`` on ``node`` (default: the first host; of a parallel job, the one of this
-        rank) in the foreground of this process, whose stdin, stdout, stderr and signals it gets;
-        returns its exit code. Raises :class:`InputError`.
+        """Run ``program`` on ``node`` in the foreground of this process, which passes on its stdin,
+        stdout, stderr and signals; return its exit code. The default is the first host; in a
+        parallel job, the host of this rank. Raises :class:`InputError`.
 
         ``become``: if no work remains after the program, replace this process by a small one that
-        waits for it and exits with its code, as in ``softib run``; then this call does not return.
+        waits for the program and exits with its code, as in ``softib run``. This call then does not
+        return.
         """
         return run_here(self._instance, program, node, port, how or Attachment(), notice, become)
 
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
         """Return the path of the tree that programs on ``node`` see as ``/sys``, for their options
-        like ``--path.sysfs``. Its files hold the values of this moment."""
+        like ``--path.sysfs``. Its files hold the values at the time of the call."""
         from softib.live.control import ask
 
         view = attachment_of(self._instance, node, port).view
@@ -116,7 +118,7 @@ class RunningFabric(Suggests):
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> FaultReply:
         """Inject or clear a fault: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
         ber=1e-9)``, ``fault("clear")``. Several locations, and patterns like ``leaf-*[1-4]``, are
-        changed at once; then the reply has ``locations``.
+        changed together; the reply then has ``locations``.
 
         Options are those of ``softib fault``. Raises :class:`InputError` or a related error.
         """
@@ -138,12 +140,12 @@ class RunningFabric(Suggests):
         return read_result(Moved, self._ask("moved"), self.name)
 
     def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> ManagerStatus:
-        """Make the internal subnet manager sweep the whole subnet, wait for it, and return its
-        state.
+        """Make the internal subnet manager sweep the whole subnet, wait until it is done, and
+        return the manager's state.
 
-        ``reload``: it reads its files (partitions, options) before, as OpenSM does on SIGHUP.
-        Raises :class:`InputError` if there is no such manager, :class:`PeerError` if it does not
-        finish within ``timeout`` seconds.
+        ``reload``: before the sweep, it reads its files (partitions, options) again, as OpenSM does
+        on SIGHUP. Raises :class:`InputError` if there is no internal manager, :class:`PeerError` if
+        it does not finish within ``timeout`` seconds.
         """
         before = self._ask("sweep", reload=reload)["sweeps"]
         until = time.monotonic() + timeout
@@ -157,8 +159,8 @@ class RunningFabric(Suggests):
 
     def explain(self, a: str, b: str) -> Explanation:
         """Explain the path of packets from node ``a`` to node ``b`` (``NODE``, ``NODE:PORT``, or a
-        LID): the tables in the switches hop by hop, with the SL from the subnet administration, VLs,
-        and alternatives.
+        LID): the tables in the switches hop by hop, with the SL from the subnet administration, the
+        VLs, and alternatives.
 
         Raises :class:`UnknownName` for a node, and :class:`InputError` for an unknown LID.
         """
@@ -173,8 +175,9 @@ class RunningFabric(Suggests):
         return read_result(JobTree, self._ask("job", hosts=list(hosts), streaming=streaming), self.name)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
-        """Return names of its nodes that begin with ``prefix``, at most 1,000; only of ``type``
-        ``ca``, ``switch`` or ``router`` if given. Raises :class:`UnknownName` for another type."""
+        """Return the names of its nodes that begin with ``prefix``, at most 1,000; if ``type`` is
+        given (``ca``, ``switch`` or ``router``), only nodes of that type. Raises
+        :class:`UnknownName` for another type."""
         types = {"ca": 1, "switch": 2, "router": 3}
         if type is not None and type not in types:
             raise UnknownName("type of node", type, types)
@@ -192,7 +195,7 @@ class RunningFabric(Suggests):
         return Table(columns.counters(running(self.name).arrays))
 
     def down(self) -> None:
-        """Stop it. The next send of its programs fails."""
+        """Stop it. The next send of a program on it then fails."""
         from softib.live.control import stop
 
         stop(self._instance)
@@ -226,15 +229,16 @@ class RunningFabric(Suggests):
 
 
 def stale_fabrics(prune: bool = False) -> list[tuple[str, int]]:
-    """Return fabrics of this user whose daemon was killed: name and leftover bytes of memory of
-    each. With ``prune`` the memory is freed; LIDs and log stay for the next start of that name."""
+    """Return this user's fabrics whose daemon was killed: the name of each, and the bytes of memory
+    that it left. With ``prune``, the memory is freed; LIDs and log are kept for the next start
+    under that name."""
     from softib.live.instances import stale
 
     return stale(prune)
 
 
 def running_fabrics() -> list[RunningFabric]:
-    """Return every fabric of this user that runs, by name."""
+    """Return all running fabrics of this user, by name."""
     from softib.live.instances import running as instances
 
     fabrics = []

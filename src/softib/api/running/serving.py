@@ -1,4 +1,4 @@
-"""Start fabrics: served by this process (``softib up``), or in a separate process (``softib up``
+"""Start fabrics: served by this process (``softib up``), or by a separate process (``softib up``
 without a terminal)."""
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ __all__ = ["Server", "Starter", "up"]
 
 
 READY_FD = "SOFTIB_READY_FD"
-"""Descriptor on which a fabric in a separate process reports that it is ready, and those that it closes then."""
+"""Descriptor on which a fabric in a separate process reports that it is ready, and the descriptors
+that it then closes."""
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
 OPENSM_SUFFIXES = ("_file", "torus_config", "nue_max_num_vls")
-"""Ends of the options that keep OpenSM's underscores."""
+"""Endings of the options that keep OpenSM's underscores."""
 
 
 def up(
@@ -51,14 +52,14 @@ def up(
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> RunningFabric:
-    """Start ``source`` as a running fabric, ready when this returns; ``with softib.up(…) as f:``
-    stops it at the end.
+    """Start ``source`` as a running fabric, which is ready when this returns; ``with softib.up(…)
+    as f:`` stops it at the end of the block.
 
-    ``sm``: ``internal`` (softib's manager brings it up), ``external`` (a stock one will attach) or
-    ``none``. ``options`` are other options of ``softib up`` by their long names: ``lmc=1``,
+    ``sm``: ``internal`` (softib's manager brings it up), ``external`` (a stock manager will attach)
+    or ``none``. ``options`` are further options of ``softib up`` under their long names: ``lmc=1``,
     ``partitions="partitions.conf"``, ``reassign_lids=True``. ``notice`` is called with each line of
-    its log, ``progress`` with the state while waiting. Raises :class:`InputError` with the error
-    line of ``softib up``.
+    its log, and ``progress`` with its state while waiting. Raises :class:`InputError` with the
+    error line of ``softib up``.
     """
     from softib.fabric.topologies.spec import stated_name
     from softib.live.instances import name_of, starting
@@ -89,15 +90,15 @@ def up(
 
 
 def _reason(code: int, lines: list[str]) -> str:
-    """Return why a fabric did not start: the last line of its log, which is removed there, or the
-    signal that ended it."""
+    """Return why a fabric did not start: the last line of its log (which is removed from the log),
+    or the signal that ended it."""
     if code < 0:
         return f"the fabric's process was killed while it started: {signal.strsignal(-code)}"
     return lines.pop() if lines else f"softib up ended with {code}; its log is empty"
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:
-    """Options of ``softib up`` from names and values: ``reassign_lids=True`` is
+    """Return the options of ``softib up`` from names and values: ``reassign_lids=True`` becomes
     ``--reassign-lids``. Lists repeat the option."""
     out = []
     for name, value in options.items():
@@ -111,12 +112,12 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
 
 END_S = 5.0
-"""Seconds that an interrupted start has to end."""
+"""Seconds that an interrupted start may take to end."""
 
 
 def _start(command: list[str], log: Path, held: int, source: str, progress: Callable[[str], None]) -> int | None:
     """Start ``command`` in a new session; return None when the fabric is ready, otherwise its exit
-    code. It inherits ``held``, the lock on its start."""
+    code. It inherits ``held``, the lock on its name."""
     from softib.input_files import STDIN
 
     read, write = os.pipe()
@@ -147,7 +148,7 @@ def _start(command: list[str], log: Path, held: int, source: str, progress: Call
 
 
 def _wait(pipe: BinaryIO, progress: Callable[[str], None]) -> bool:
-    """Forward progress until the fabric is ready; return False if it ended before."""
+    """Forward progress until the fabric is ready; return False if it ended first."""
     for line in pipe:
         if line == READY:
             return True
@@ -161,7 +162,7 @@ def _refusal(code: int, line: str) -> SoftibError:
 
 class Starter:
     """The process that started this fabric and waits for it at the other end of a pipe
-    (:func:`up`), if any."""
+    (:func:`up`), if there is one."""
 
     def __init__(self) -> None:
         numbers = [int(fd) for fd in os.environ.pop(READY_FD, "").split() if fd.isdigit()]
@@ -184,8 +185,8 @@ class Starter:
 
 
 def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
-    """Return the path of ``source``; a fabric without a file (generated here, or of a running
-    fabric) is written into ``folder`` first."""
+    """Return the path of ``source``; a fabric without a file (generated here, or from a running
+    fabric) is first written into ``folder``."""
     if not isinstance(source, Fabric):
         return os.fspath(source)
     if Path(source.source).is_file():
@@ -204,9 +205,9 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
 
 
 GEN3_GBYTES = 12.0
-"""GB/s of 16 lanes of PCIe's third generation, as NCCL counts them."""
+"""GB/s of 16 lanes of PCIe generation 3, as NCCL counts them."""
 ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
-"""Options that are paths of files for engines end so."""
+"""Options with this ending are paths of files for engines."""
 
 
 def _profile_of(name: str) -> NodeProfile:
@@ -226,7 +227,7 @@ def _profile_of(name: str) -> NodeProfile:
 class Server:
     """Serve one fabric in this process until it is stopped: ports, agents, sockets, and optionally
     softib's subnet manager. It handles the process's signals and blocks; :func:`softib.up` starts
-    one in a separate process. ``name`` is that of the running fabric (default: the one of
+    one in a separate process. ``name`` is the name of the running fabric (default: the name of
     ``source``). Raises :class:`InputError` if a fabric of that name is running.
     """
 
@@ -255,11 +256,12 @@ class Server:
         """Reserve the name and create the sockets and files for programs; requests are served by
         :meth:`run`.
 
-        ``sm``: ``internal`` (ours), ``external`` (a stock one will attach) or ``none``. ``manager``
-        are settings of softib's manager by the names of :class:`softib.sm.config.SmConfig`
-        (``engine``, ``lmc``, ``root_guid_file`` …), None = not given; ``sm_config`` is OpenSM's
-        options file, ``partitions`` its partitions.conf. ``udp``, ``pcap``, ``pace`` and ``machine``
-        are those of ``softib up``. Raises :class:`InputError` for a file or setting that cannot be used.
+        ``sm``: ``internal`` (softib's), ``external`` (a stock manager will attach) or ``none``.
+        ``manager`` are settings of softib's manager under the names of
+        :class:`softib.sm.config.SmConfig` (``engine``, ``lmc``, ``root_guid_file`` …), None = not
+        given. ``sm_config`` is OpenSM's options file, ``partitions`` its partitions.conf. ``udp``,
+        ``pcap``, ``pace`` and ``machine`` are those of ``softib up``. Raises :class:`InputError`
+        for a file or setting that cannot be used.
         """
         from softib.fabric.end_ports import common_lmc
         from softib.fabric.node_finder import port_named
@@ -323,7 +325,7 @@ class Server:
 
     @property
     def ready_s(self) -> float | None:
-        """Seconds until this process had brought up the subnet; None before."""
+        """Seconds that this process took to bring up the subnet; None before."""
         return self._serving.ready_s
 
     @property
@@ -334,9 +336,9 @@ class Server:
 
     def faults(self) -> tuple[list[str], list[str]]:
         """Return faults and notes of the internal manager's work, one line each. Faults: another
-        engine than requested computed the tables, pairs have no path, a credit loop can form, ports
-        did not become ACTIVE. Notes: other subnets, which need managers. Large tables are not
-        proved here."""
+        engine than the requested one computed the tables; pairs have no path; a credit loop can
+        form; ports did not become ACTIVE. Notes: other subnets, which need their own managers.
+        Large tables are not proved here."""
         from softib.live.left_out import left_out
         from softib.sm.tables.table_proof import PROVED, prove_tables
 

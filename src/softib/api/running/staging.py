@@ -23,9 +23,9 @@ CLASSES = {**ASKS, int(MgmtClass.SUBN_ADM): 0}
 
 @contextmanager
 def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
-    """The stage on ``fabric``, whose manager has ``mkey``: the victim is the last host, the
-    attacker the last one on another switch, neither of them the manager's. Raises
-    :class:`InputError` if there are fewer than three hosts on two switches."""
+    """Return the hosts for a rehearsal on ``fabric``, whose manager has ``mkey``. The victim is the
+    last host, and the attacker is the last host on another switch; neither is the manager's host.
+    Raises :class:`InputError` if there are fewer than three hosts on two switches."""
     instance, f = find(fabric.name), fabric.snapshot().arrays
     end = np.flatnonzero(f.is_host[f.port_node] & (f.port_peer >= 0) & (f.lid > 0))
     end = end[f.is_switch[f.port_node[f.port_peer[end]]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from softib.workloads.trust import Dataset
     from softib.workloads.workload import Workload
 
-__all__ = ["Against", "AgainstRow", "against", "dataset_of", "nodes_of_log"]
+__all__ = ["Against", "AgainstRow", "ComparedLog", "against", "dataset_of", "nodes_of_log"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class AgainstRow(Result):
     error: float
     """Predicted over measured, less 1."""
     low: float | None
-    """With ``high`` the range of the prediction without this log; null: its library was never measured."""
+    """Lower end of the predicted range (``high``: upper end), without this log; null if its library
+    was never measured."""
     high: float | None
 
 
@@ -43,18 +44,25 @@ class Against(Result):
     program: str
     job: str
     unit: str
-    """Unit of measured and predicted: us or MB/s."""
+    """Unit of the measured and predicted values: us or MB/s."""
     mean_error: float
-    """Mean of the errors without their signs."""
+    """Mean of the absolute errors."""
     inside: int | None
     """Rows inside their ranges."""
     rows: list[AgainstRow]
 
 
-def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Simulated) -> tuple[Against, Dataset]:
-    """Compare the log in ``path`` with the predictions of ``run`` for its job in ``work``; also return
-    the log as measurements of the machine. Raises :class:`InputError`, one line, if it is of another
-    benchmark or of other nodes."""
+class ComparedLog(NamedTuple):
+    """A log compared with a run."""
+
+    against: Against
+    dataset: Dataset
+    """The log as measurements of the machine."""
+
+
+def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Simulated) -> ComparedLog:
+    """Compare the log in ``path`` with the predictions of ``run`` for its job in ``work``. Raises
+    :class:`InputError` if it is of another benchmark or of other nodes."""
     from softib.analysis.calibration.calibration import half_width
     from softib.analysis.calibration.predicting import log_ratio, values_of
     from softib.workloads.benchmark_logs.log import read_log
@@ -70,14 +78,14 @@ def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Sim
     inside = None if any(r.low is None for r in rows) else sum(r.low <= r.measured <= r.high for r in rows)  # type: ignore[operator]
     error = float(np.mean([abs(r.error) for r in rows]))
     ratios = log_ratio(log, predicted)
-    return (
+    return ComparedLog(
         Against(log.path, log.program, job.name or log.pattern, log.unit, error, inside, rows),
         dataset_of(log, job, hosts, nodes, error, half_width(ratios)),
     )
 
 
 def dataset_of(log: BenchmarkLog, job: Job, hosts: Hosts, nodes: int, error: float, half: float) -> Dataset:
-    """Return ``log`` as measurements of a machine: of ``job`` on ``nodes``."""
+    """Return ``log`` as measurements of a machine, for ``job`` on ``nodes``."""
     from softib.workloads.trust import Dataset
 
     version = log.version or str(getattr(job, "nccl", "")) if log.library == "nccl" else ""
@@ -108,8 +116,7 @@ def _gpu(job: Job, hosts: Hosts) -> str:
 
 
 def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
-    """Return nodes of ``job``. Raises :class:`InputError` if the log has different ones, or
-    different GPUs."""
+    """Return nodes of ``job``. Raises :class:`InputError` if the log names different nodes or different GPUs."""
     from softib.errors import InputError
     from softib.plural import counted
     from softib.workloads.hosts import rows_of

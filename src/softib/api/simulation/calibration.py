@@ -1,4 +1,4 @@
-"""A log of a benchmark made into the description of a machine."""
+"""Turn a log of a benchmark into the description of a machine."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Calibration(Suggests, Result):
     """Rows of the log."""
     fitted: list[Constant]
     kept: list[Constant]
-    """Constants on which no two rows depend."""
+    """Constants that stay unchanged because no two rows depend on them."""
     error_before: float
-    """Mean error of the predictions without the log, and with it."""
+    """Mean error of the predictions before the fit, and after it."""
     error_after: float
     error_left_out: float
-    """Mean error of each half of the rows, predicted by a fit to the other half."""
+    """Mean error of each half of the rows when the fit uses the other half."""
     low: float
-    """Factors ``low`` and ``high`` of a prediction that contain nine of ten measurements, from these
-    half widths."""
+    """Factors ``low`` and ``high`` on a prediction between which nine of ten measurements lie, from
+    these half widths."""
     high: float
     machine: dict[str, Any]
     """Content of the machine file."""
@@ -76,7 +76,7 @@ class Calibration(Suggests, Result):
         write_text(path, self.text)
 
     def lines(self) -> list[str]:
-        """Return text: fitted values, unchanged values, and the errors."""
+        """Return the text: fitted values, unchanged values, and the errors."""
         value = lambda c: f"{c.value:,.4g} {c.unit}".rstrip()
         fitted = [f"fitted {c.name}: {value(c)} ({c.before:,.4g} without the log)" for c in self.fitted]
         kept = [f"kept {c.name}: {value(c)} (the sizes of the log do not depend on it)" for c in self.kept]
@@ -98,13 +98,14 @@ class Calibration(Suggests, Result):
 def calibrate(
     log: str | os.PathLike[str], source: Any = None, *, workload: str = "", machine: str | os.PathLike[str] = ""
 ) -> Calibration:
-    """Fit a machine to ``log``, of nccl-tests or an OSU benchmark.
+    """Fit a machine to ``log``, which is of nccl-tests or an OSU benchmark.
 
-    ``source``: the fabric on which it ran; without it NCCL's logs are of the vendor's nodes of the GPU that
-    they name. ``workload``: what ran and on which nodes (``nccl-all-gather,gpudirect=phb``,
-    ``mpi-allreduce,ranks-per-host=8``), as far as the log does not state it; ``machine``: a machine file to go
-    on from. Raises :class:`InputError` and :class:`UnknownName`, one line each: not such a log, too few
-    rows, foreign units, another collective.
+    ``source``: the fabric on which it ran. Without it, logs of NCCL are taken as from the vendor's
+    nodes of the GPU that they name. ``workload``: what ran and on which nodes
+    (``nccl-all-gather,gpudirect=phb``, ``mpi-allreduce,ranks-per-host=8``), if the log does not
+    state it. ``machine``: a machine file to start from. Raises :class:`InputError` and
+    :class:`UnknownName`, one line each: not such a log, too few rows, unknown units, another
+    collective.
     """
     from softib.workloads.benchmark_logs.log import read_log
     from softib.workloads.machine_file import MachineFile, read_machine
@@ -155,7 +156,7 @@ def _of_nccl(log: BenchmarkLog, job: Nccl, source: Any, base: MachineFile, path:
 
 
 def _as_logged(log: BenchmarkLog, job: Nccl, path: str) -> Nccl:
-    """Return ``job`` with GPUs, processes and version of the log if the job does not state them."""
+    """Return ``job`` with the log's GPUs, processes and version, if the job does not state them."""
     stated = job.model_fields_set
     changes: dict[str, Any] = {}
     if "machine" not in stated and (path or log.gpu):
@@ -191,7 +192,7 @@ def _vendor_nodes(log: BenchmarkLog, job: Nccl) -> Hosts:
 
 
 def _of_log(log: BenchmarkLog, job: Nccl, hosts: Hosts) -> Hosts:
-    """Return ``hosts`` for the log's nodes: the first ones if ``job`` names none."""
+    """Return ``hosts`` for the log's nodes: the first hosts if ``job`` names none."""
     from softib.workloads.hosts import rows_of
     from softib.workloads.nccl.net_ib import nodes_of
 
@@ -211,7 +212,7 @@ def _of_log(log: BenchmarkLog, job: Nccl, hosts: Hosts) -> Hosts:
 
 
 def _described_node(node: Machine) -> dict[str, Any]:
-    """Return keys of a machine file that describe ``node``."""
+    """Return the keys of a machine file that describe ``node``."""
     keys = ("gpus", "nics", "nic_gbps", "cpu", "gpudirect")
     return {"gpu": node.gpu.name, **{key: getattr(node, key) for key in keys}}
 
@@ -258,7 +259,7 @@ def _calibration(
     predict: Predict,
     content: Any,
 ) -> Calibration:
-    """Fit, and put the machine file together: what ``base`` has, ``content`` of the fitted constants, and
+    """Fit the machine and build its file from ``base``, the fitted constants in ``content``, and
     the log as measurements."""
     import yaml
 

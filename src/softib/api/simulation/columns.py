@@ -22,8 +22,8 @@ __all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> MessageTrace:
-    """Return the traced ``message``: its times in µs, its packets hop by hop, and the parts
-    of the packet with which it arrived. Raises :class:`InputError` if none was traced."""
+    """Return the traced ``message``: its times in µs, its packets hop by hop, and how the time of
+    the last packet is divided. Raises :class:`InputError` if no message was traced."""
     if message is None or run.outcome.log is None:
         raise InputError(
             "no message was traced; use record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
@@ -86,8 +86,8 @@ def _hop(run: RunResult, h: Hop) -> TracedHop:
 
 
 def messages(run: RunResult) -> dict[str, Any]:
-    """Return one row per message, without the computations of programs; times in µs, NaN if they
-    did not happen. ``message``: its number, for a trace."""
+    """Return one row per message, without the computations of programs. Times are in µs, NaN for
+    events that did not happen. ``message``: its number, for a trace."""
     m, o = run.messages, run.outcome
     rows = np.flatnonzero(~m.computes)
     return {
@@ -109,10 +109,10 @@ EVENTS = {constants.LOG_SENT: "sent", constants.LOG_RECEIVED: "received", consta
 
 
 def packets(run: RunResult) -> dict[str, Any]:
-    """Return one row for each thing that a packet did at a port, by time; times in ps. ``sent``:
-    its turn came at ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``;
-    ``received``: its last byte was there, it left the receive buffer, and was in memory;
-    ``lost``."""
+    """Return one row for each event of a packet at a port, by time; times are in ps. ``sent``: its
+    turn came at ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``. ``received``:
+    the times at which its last byte arrived, it left the receive buffer, and it was in memory.
+    ``lost``: it was lost."""
     log, m = run.outcome.log, run.messages
     rows = np.flatnonzero(np.isin(log.kind, list(EVENTS)))
     of = np.full(len(rows), -1)
@@ -155,8 +155,8 @@ def jobs(run: RunResult) -> dict[str, Any]:
 
 
 def ports(run: RunResult) -> dict[str, Any]:
-    """Return one row a port that sent or received; ``load`` is the share of the run in which its
-    link was busy."""
+    """Return one row for each port that sent or received; ``load`` is the share of the run in which
+    its link was busy."""
     f, c = run.fabric, run.outcome.counters
     sent = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
     names = [f.node_name(int(n)) for n in f.port_node[sent]]

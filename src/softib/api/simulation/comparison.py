@@ -52,8 +52,8 @@ HALF = "At half the price or less: {kept}."
 
 
 class Comparison(Suggests):
-    """A workload over several networks. ``base``: the run on the fabric as it is; ``runs``: the
-    successful runs by network; ``errors``: why the others failed."""
+    """A workload over several networks. ``base``: the run on the fabric as it is. ``runs``: the
+    successful runs by network. ``errors``: the reasons why the others failed."""
 
     def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
         self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
@@ -81,11 +81,11 @@ class Comparison(Suggests):
         return [self._row(name) for name in self._order]
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib compare --json`` prints it."""
+        """Return the document of ``softib compare --json``."""
         return self._figures.to_json()
 
     def add(self, name: str) -> None:
-        """Add the run over network ``name``; if it is impossible, ``errors`` has the reason."""
+        """Add the run over network ``name``; if it is impossible, ``errors`` receives the reason."""
         key = "network" if name.partition(",")[0] in ETHERNET else "generation"
         try:
             if key == "network" and self.base.layer != "packet":
@@ -101,7 +101,7 @@ class Comparison(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Assumptions of the figures, and missing figures."""
+        """Assumptions behind the figures, and figures that are missing."""
         from softib.analysis.simulation.slowdown import ASSUMED
         from softib.sim.packet.profiles import PROFILES
 
@@ -130,7 +130,7 @@ class Comparison(Suggests):
         return tuple(dict.fromkeys(NODES.format(name=p.machine.name) for p in placed))
 
     def _slower(self) -> tuple[str, ...]:
-        """Explain why a newer generation takes longer than an older one, if one does."""
+        """Explain why a newer generation takes longer than an older one, if that is the case."""
         from softib.iba.rates import SPEED_BY_NAME
         from softib.sim.packet.profiles import PROFILES
 
@@ -154,8 +154,7 @@ class Comparison(Suggests):
         )
 
     def _busy(self) -> tuple[str, ...]:
-        """Warn if a host's messages need more than one core and the run does not model the wait for
-        it."""
+        """Warn if a host's messages need more than one core and the run does not model the resulting waits."""
         from softib.iba.rates import SPEED_BY_NAME
 
         most = {r.network: r.cpu_share_most or 0.0 for r in self._networks if r.network in SPEED_BY_NAME}
@@ -200,16 +199,16 @@ class Comparison(Suggests):
 
     @property
     def half_price(self) -> list[dict[str, Any]] | None:
-        """Networks at half of the fabric's price or less, by middle prices: ``price`` and
-        ``performance`` (inverse of completion) as shares of the fabric as it is. None if the cost
-        book has no prices for the fabric."""
+        """Networks at half of the fabric's price or less, at middle prices: ``price`` and
+        ``performance`` (inverse of completion time) as shares of the fabric as it is. None if the
+        cost book has no prices for the fabric."""
         half = _half_price(self._networks)
         return None if half is None else [one.to_json() for one in half]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row a network: ``completion_us`` (None: not all completed) and its ``ratio``
-        to the fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``,
-        ``end_agrees``, ``why``; ``jobs`` with the time and p99 of each."""
+        """Return one row per network: ``completion_us`` (None: not all messages completed) and its
+        ``ratio`` to the fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``,
+        ``end_agrees``, ``why``; and ``jobs`` with the time and p99 of each."""
         return [row.to_json() for row in self._networks]
 
     def table(self) -> Table:
@@ -224,7 +223,7 @@ class Comparison(Suggests):
         print_comparison(self._figures, console())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return a self-contained page with a table and bars; with ``path`` written there too.
+        """Return a self-contained page with a table and bars; with ``path``, also write it there.
         Raises :class:`InputError`."""
         from softib.render.comparison import page
 
@@ -234,7 +233,7 @@ class Comparison(Suggests):
         return text
 
     def plot(self) -> Drawing:
-        """Return the time of the workload on each network, as bars."""
+        """Plot the time of the workload on each network, as bars."""
         from softib.api.graph import Drawing
         from softib.render.comparison import completion_bars
         from softib.render.html import styled
@@ -285,8 +284,7 @@ class Comparison(Suggests):
 
 
 def _half_price(networks: Sequence[Network]) -> list[HalfPrice] | None:
-    """Return the networks at half the price of the first one or less; None if the cost book has no
-    price for it."""
+    """Return the networks at half the first one's price or less; None if the cost book has no price for it."""
     base, *others = networks
     if base.price is None:
         return None
@@ -313,13 +311,13 @@ def compare(
     record: Record | None = None,
     prices: str | os.PathLike[str] | None = None,
 ) -> Comparison:
-    """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of
-    InfiniBand (the same graph, other link speeds, adapters and switches of that generation),
-    ``roce`` or ``tcp`` over the same cables at the data rate of its links, with options such as
-    ``"roce,gbps=100"``. ``prices``: a cost book (YAML) instead of softib's.
+    """Run ``workload`` on the fabric as it is, and with each of ``networks``. A network is a
+    generation of InfiniBand (the same graph, but link speeds, adapters and switches of that
+    generation), or ``roce`` or ``tcp`` over the same cables at the data rate of the links, with
+    options as in ``"roce,gbps=100"``. ``prices``: a cost book (YAML) instead of softib's.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, like :func:`simulate`, also
-    for an unknown network; the error of a single network (for example RoCE in a layer other than
+    for an unknown network. The error of a single network (for example RoCE in a layer other than
     ``packet``) is in its row.
 
     >>> import softib

@@ -1,5 +1,4 @@
-"""The figures of a simulation: document of ``softib simulate --json``, and source of its text and
-page."""
+"""The figures of a simulation: the document of ``softib simulate --json``, from which its text and page are made."""
 
 from __future__ import annotations
 
@@ -56,44 +55,46 @@ class Figures(Result):
     wall_s: float
     good: bool
     agreement: Agreed
-    """Results that agree with the packet layer within 5 %."""
+    """Which results agree with the packet layer within 5 %."""
     why_not: list[str]
     notes: list[str]
     interrupted: bool | None = field(default=None, metadata=OPTIONAL)
-    """Ctrl-C ended the run: the figures are of the virtual time until then."""
+    """Whether Ctrl-C ended the run: the figures then cover the virtual time until that moment."""
     messages: int = 0
     """Messages on links, without computations."""
     phases: int | None = field(default=None, metadata=OPTIONAL)
-    """Only for a workload that the fluid layer runs in phases, with the next two."""
+    """This and the next two exist only for a workload that the fluid layer runs in phases."""
     phases_by_message: int | None = field(default=None, metadata=OPTIONAL)
     most_flows: int | None = field(default=None, metadata=OPTIONAL)
     computations: int | None = field(default=None, metadata=OPTIONAL)
     bytes: int | None = field(default=None, metadata=OPTIONAL)
     work: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
-    """Work of the layer, by name."""
+    """Amount of work of the layer, by name."""
     deadlock: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
     """Ports and virtual lanes that wait for each other."""
     dissolved: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
-    """The same for a deadlock dissolved by HOQLife or lifetimes."""
+    """The same for a deadlock that HOQLife or lifetimes dissolved."""
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Percentiles."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
+    """A job each: ``began_us`` of its first message, ``ended_us`` of its last completion at the sender, and
+    ``gbps``, its bytes between the two."""
     slowest: list[SlowMessage | SlowPhase] = field(default_factory=list)
     """Messages, or phases, that took longest."""
     ports: list[BusyPortFigures] | None = field(default=None, metadata=OPTIONAL)
     other_engines: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     remedies: list[Remedy] | None = field(default=None, metadata=OPTIONAL)
-    """Changes proposed by causes: results, or why they were not tried."""
+    """Changes that follow from the causes, with results or the reason why they were not tried."""
     faults: list[FaultEffect] | None = field(default=None, metadata=OPTIONAL)
-    """Only for a run with faults, with the next three."""
+    """This and the next three exist only for a run with faults."""
     management: ManagerOfRun | None = field(default=None, metadata=OPTIONAL)
     """The subnet manager during the run."""
     retransmission: Retransmission | None = field(default=None, metadata=OPTIONAL)
     """Losses and retries."""
     unreachable: list[str] | None = field(default=None, metadata=OPTIONAL)
-    """Ports with traffic that no link joined to the rest at the end."""
+    """Ports with traffic that no link connected to the rest at the end."""
     network: str | None = field(default=None, metadata=key(type=Literal["roce", "tcp"] | None, optional=True))
-    """Only of a run over Ethernet, with ``ethernet``."""
+    """This and ``ethernet`` exist only for a run over Ethernet."""
     congestion_control: str | None = field(default=None, metadata=OPTIONAL)
     """Only of a run over RoCE."""
     ethernet: EthernetTotals | None = field(default=None, metadata=OPTIONAL)
@@ -112,17 +113,17 @@ class WhatIf(Result):
 
 @dataclass
 class OtherFabric(Result):
-    """The jobs that the workload places on another fabric."""
+    """Jobs that the workload places on another fabric."""
 
     name: str
     over: str
-    """infiniband, roce or tcp, with options."""
+    """Network: infiniband, roce or tcp, with options."""
     run: Figures = field(metadata=key(flat=Figures))
 
 
 @dataclass
 class RunFigures(Result):
-    """A workload on a fabric in virtual time, and the same with changes."""
+    """A workload on a fabric in virtual time, and the same workload with changes."""
 
     document = "simulate"
 
@@ -130,17 +131,17 @@ class RunFigures(Result):
     trace: MessageTrace | None = field(default=None, metadata=OPTIONAL)
     """The timeline of one message."""
     sensitivity: dict[str, dict[str, float]] | None = field(default=None, metadata=OPTIONAL)
-    """With ``--sensitivity``: the time with latency, bandwidth or congestion at ``half`` and
-    ``double``, relative to the unchanged time."""
+    """With ``--sensitivity``: the time with latency, bandwidth or congestion at ``half`` and at
+    ``double``, relative to the unchanged run."""
     fabrics: list[OtherFabric] | None = field(default=None, metadata=OPTIONAL)
     """Runs on the other fabrics of the workload file."""
     what_if: WhatIf | None = field(default=None, metadata=OPTIONAL)
     variants: list[Variant] | None = field(default=None, metadata=OPTIONAL)
     """The run as it is and all of ``--what-if``, side by side."""
     against: Against | None = field(default=None, metadata=OPTIONAL)
-    """Comparison of a log with predictions, with ``--against``."""
+    """With ``--against``: comparison of a log with predictions."""
     counters: dict[str, dict[str, int]] | None = field(default=None, metadata=OPTIONAL)
-    """PortCounters that the run added, by port."""
+    """The increase of PortCounters in the run, by port."""
 
 
 def _busy_port(run: RunResult, p: BusyPort) -> BusyPortFigures:
@@ -202,7 +203,7 @@ def over_time(run: RunResult) -> LoadsOverTime | None:
 
 
 def figures_of(run: Run, remedies: list[Remedy]) -> RunFigures:
-    """Return all figures of a run and its variants; ``remedies``: those of its busiest ports."""
+    """Return all figures of a run and its variants; ``remedies`` are those of its busiest ports."""
     s = run.settings
     variants = {"as it is": run, **run.variants}
     return RunFigures(
@@ -287,7 +288,7 @@ def busy_ports(run: Run) -> list[BusyPortFigures]:
 
 
 def _sensitivity(run: Run) -> dict[str, dict[str, float]]:
-    """Return time with each factor over that without, where all of them were run."""
+    """Return the time with each factor, relative to the time without; only if all of them were run."""
     if not run.simulated_us or any(text not in run.variants for text in SENSITIVITY):
         return {}
     ratios: dict[str, dict[str, float]] = {}
@@ -322,8 +323,8 @@ def _variant(text: str, run: Run, base: Run) -> Variant:
 
 
 def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
-    """Return jobs with percentiles of their latencies, and with the figures of their run alone, if
-    any."""
+    """Return the jobs with percentiles of their latencies and, if they were also run alone, the
+    figures of those runs."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
 
     table = rows(jobs(result))

@@ -37,7 +37,7 @@ class Agreed(Result):
     mean: bool
     """The mean latency of messages."""
     messages: bool
-    """The latency of each single message."""
+    """The latency of each single message; null if it did not arrive."""
 
 
 @dataclass
@@ -52,14 +52,14 @@ class PairShare(Result):
 
 @dataclass
 class VictimFigures(Result):
-    """Messages that do not cross the port and wait behind its flows."""
+    """Messages that do not cross the port but wait behind its flows."""
 
     messages: int
     jobs: list[str]
     worst: int
     """Number of the message with the largest slowdown."""
     slowdown: float
-    """Its latency over that of the message alone."""
+    """Its latency relative to that of the message alone."""
     source: str
     destination: str
     latency_us: float
@@ -67,7 +67,7 @@ class VictimFigures(Result):
 
 @dataclass
 class BusyPortFigures(Result):
-    """A port with a large load, the cause of the load, and changes that may reduce it."""
+    """A port with a large load, the cause of that load, and changes that may reduce it."""
 
     port: str
     peer: str
@@ -86,7 +86,7 @@ class BusyPortFigures(Result):
     cause: str
     help: str
     changes: list[str]
-    """Changes for ``--what-if`` that may help: cc, ar, engine, vl."""
+    """Values for ``--what-if`` that may help: cc, ar, engine, vl."""
     flows: int
     """Flows through the port."""
     top_flows: list[Flow]
@@ -95,8 +95,8 @@ class BusyPortFigures(Result):
 
 @dataclass
 class Remedy(Result):
-    """A change that the causes of busy ports suggest. Ratios compare the changed run with this run; they are null
-    if the change was not run."""
+    """A change that the causes of busy ports suggest. Ratios compare the changed run with this run;
+    they are null if the change was not run."""
 
     change: str
     ports: list[str]
@@ -112,7 +112,7 @@ class Remedy(Result):
     p99_ratio: float | None
     """Ratio of the latency p99."""
     jobs: dict[str, float]
-    """Ratio of the latency p99 of each job."""
+    """Ratio of each job's p99 latency."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Variant(Result):
     simulated_us: float
     wall_s: float
     ratio: float | None
-    """Virtual time over that of the unchanged run."""
+    """Virtual time relative to that of the unchanged run."""
     latency_us: dict[str, float]
     """Percentiles."""
     busiest: float | None
@@ -174,7 +174,7 @@ class SlowPhase(Result):
 
 @dataclass
 class Heat(Result):
-    """Loads or queues of a port or tier, one value an interval."""
+    """Loads or queues of a port or tier, one value per interval."""
 
     name: str
     peak: str
@@ -226,7 +226,7 @@ class WaitedFor(Result):
 
 @dataclass
 class TracedHop(Result):
-    """A packet at a port of its path; times are null for events that did not happen."""
+    """A packet at a port on its path; times are null for events that did not happen."""
 
     port: str
     vl: int
@@ -252,7 +252,7 @@ class TracedPacket(Result):
     hops: list[TracedHop]
     received_us: float | None
     written_us: float | None
-    """When its data was in memory."""
+    """Time at which its data was in memory."""
     lost_us: float | None
     lost_at: str | None
     """Port at which it was lost."""
@@ -276,6 +276,6 @@ class MessageTrace(Result):
     left_out: int
     """Packets without a timeline."""
     last: int | None
-    """Row in ``packets`` of the packet with which the message arrived."""
+    """Row in ``packets`` of the packet that completed the message."""
     parts_us: dict[str, float | None]
-    """Parts of the latency, of that packet."""
+    """Parts of the latency, for that packet."""

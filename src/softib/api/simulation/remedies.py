@@ -1,4 +1,4 @@
-"""Remedies for the busiest ports of a simulated run, tried if that is cheap."""
+"""Remedies for the busiest ports of a simulated run; they are tried if that is cheap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHEAP_ENTRIES, CHEAP_EVENTS, CHEAP_PORTS = 100_000, 300_000, 5_000
 """Limits up to which a remedy is tried, about a second of work: links of all paths (fluid and
 static layers), events (packet layer), ports of the fabric."""
 BETTER = 0.95
-"""An engine is worth a try if its busiest link between switches carries at most this share."""
+"""Another engine is tried if its busiest link between switches carries at most this share of the load."""
 
 
 def remedies(run: Run) -> list[Remedy]:
@@ -67,7 +67,7 @@ def _tried(tried_on: Run, change: str, ports: list[str]) -> Remedy:
 
 
 def _by_job(run: Run, other: Run) -> dict[str, float]:
-    """Return the p99 latency of each job with the change, over that of the run."""
+    """Return each job's p99 latency with the change, relative to that of the run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps
 
     ratios: dict[str, float] = {}

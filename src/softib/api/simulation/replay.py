@@ -1,5 +1,4 @@
-"""Recorded and generated programs by the LogGOPS layer: fast enough for tens of millions of
-operations."""
+"""Recorded and generated programs in the LogGOPS layer, which is fast enough for tens of millions of operations."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ __all__ = ["Replay", "replay"]
 
 @dataclass(eq=False, repr=False)
 class Replay(Suggests, Result):
-    """A program that ran on a fabric by the LogGOPS layer."""
+    """A program that ran on a fabric in the LogGOPS layer."""
 
     document = "replay"
 
@@ -45,9 +44,9 @@ class Replay(Suggests, Result):
     bytes: int
     """Bytes that they carry."""
     computed_us: float
-    """Time that a rank computes, on average."""
+    """Mean time for which a rank computes."""
     rank_ends_us: list[float] = field(metadata=HIDDEN)
-    """When each rank's last operation ended."""
+    """Time at which each rank's last operation ended."""
 
     @property
     @also("source", before="fabric")
@@ -67,7 +66,7 @@ class Replay(Suggests, Result):
         return max(self.rank_ends_us)
 
     def print(self) -> None:
-        """As ``softib simulate --layer loggops`` prints it."""
+        """Print the text of ``softib simulate --layer loggops``."""
         from softib.render.simulation.terminal import print_replay
         from softib.render.terminal import console
 
@@ -89,12 +88,12 @@ def replay(
     options: Mapping[str, Any] | None = None,
 ) -> Replay:
     """Run a program (a GOAL schedule or Chakra trace: its file, or ``trace:FILE,ranks-per-host=8``)
-    on the fabric with the LogGOPS layer: processors, adapters, latencies and rates of the paths in
-    its tables, without congestion between switches. :func:`softib.simulate` runs the same with
-    congestion, one message per row.
+    on the fabric with the LogGOPS layer. It models processors, adapters, and latencies and rates of
+    the paths in the fabric's tables, but no congestion between switches. :func:`softib.simulate`
+    runs the same with congestion, one message per row.
 
-    ``engine`` and ``lfts`` as for :func:`softib.simulate`; ``options``: those of the ``trace``
-    pattern. Raises :class:`InputError` for an invalid trace, with rank and operation.
+    ``engine`` and ``lfts`` are as for :func:`softib.simulate`; ``options`` are those of the
+    ``trace`` pattern. Raises :class:`InputError` for an invalid trace, with rank and operation.
     """
     import time
     from contextlib import nullcontext

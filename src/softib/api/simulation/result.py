@@ -34,8 +34,8 @@ NOTHING = {
 
 
 class Simulation(Suggests):
-    """Result of a workload on a fabric. ``fabric`` has the tables of the run; ``wall_s``: seconds
-    that the layer took.
+    """Result of a workload on a fabric. ``fabric`` has the tables of the run; ``wall_s`` is the
+    number of seconds that the layer took.
     """
 
     def __init__(self, run: Run):
@@ -45,34 +45,34 @@ class Simulation(Suggests):
 
     @classmethod
     def of(cls, settings: Callable[[], Runs]) -> Simulation:
-        """Call ``settings``, run its simulation, then the same jobs on the other fabrics."""
+        """Call ``settings``, run its simulation, and then run the same jobs on the other fabrics."""
         runs = settings()
         run = runs.make()
         run.others.update((name, other.make()) for name, other in runs.elsewhere.items())
         return cls(run)
 
     def variant(self, changes: Mapping[str, str]) -> Simulation:
-        """Run the same again with ``changes`` (for example ``{"engine": "updn"}``)."""
+        """Run the workload again with ``changes`` (for example ``{"engine": "updn"}``)."""
         return Simulation(self._plain.variant(changes))
 
     def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
-        """Return :meth:`variant`, which ``variants`` has under ``text``."""
+        """Return :meth:`variant` with these changes, and store it in ``variants`` under ``text``."""
         self._plain.variants[text] = run = self._plain.variant(changes)
         self._plain.what_if = self._plain.what_if or text
         return self._simulation(run)
 
     def _simulation(self, run: Run) -> Simulation:
-        """Return the object that shows ``run`` together with this one."""
+        """Return the object that shows ``run`` together with this run."""
         return self._shown.setdefault(id(run), Simulation(run))
 
     @property
     def variants(self) -> dict[str, Simulation]:
-        """Runs of the same workload with changes, by change."""
+        """Runs of the same workload with changes, keyed by change."""
         return {text: self._simulation(run) for text, run in self._plain.variants.items()}
 
     @property
     def what_if(self) -> Simulation | None:
-        """The first of ``variants``; None without one."""
+        """The first of ``variants``; None if there is none."""
         return self.variants.get(self._plain.what_if)
 
     @property
@@ -82,12 +82,12 @@ class Simulation(Suggests):
 
     @property
     def others(self) -> dict[str, Simulation]:
-        """Runs of the jobs that the workload places on other fabrics, by their names."""
+        """Runs of the jobs that the workload places on other fabrics, by fabric name."""
         return {name: self._simulation(run) for name, run in self._plain.others.items()}
 
     @property
     def jobs_alone(self) -> dict[str, dict[str, float]]:
-        """Figures of each job without the others, after :meth:`run_jobs_alone`."""
+        """Figures of each job when it ran without the others, after :meth:`run_jobs_alone`."""
         return self._plain.alone
 
     @property
@@ -112,23 +112,23 @@ class Simulation(Suggests):
 
     @property
     def interrupted(self) -> bool:
-        """Return whether Ctrl-C ended the run. The result then ends at that time."""
+        """Return whether Ctrl-C ended the run. The result then covers the time until that moment."""
         return self._plain.interrupted
 
     @property
     def against(self) -> Against | None:
-        """Return the comparison of the log ``record.against`` with predictions; None without one."""
+        """Return the comparison of the log ``record.against`` with predictions; None without a log."""
         return self._plain.against
 
     @property
     def agreement(self) -> Agreement:
-        """Results that agree with the packet layer within 5 %: ``.end`` of the run, ``.mean``
-        latency, each of the ``.messages``. ``why_not`` has the reasons for the others."""
+        """Which results agree with the packet layer within 5 %: ``.end`` of the run, ``.mean``
+        latency, each of the ``.messages``. ``why_not`` has the reasons why others do not."""
         return self._plain.agreement
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Reasons for which the layer's answer may be wrong."""
+        """Reasons why the layer's answer may be wrong."""
         return self._plain.why_not
 
     @property
@@ -138,12 +138,12 @@ class Simulation(Suggests):
 
     @property
     def simulated_us(self) -> float:
-        """Virtual time of the end, in microseconds."""
+        """Virtual time at the end, in microseconds."""
         return self._plain.simulated_us
 
     @property
     def faults(self) -> list[dict[str, Any]]:
-        """Each fault: when it happened, its cost, and when the manager had dealt with it."""
+        """Each fault: when it happened, its cost, and when the manager had handled it."""
         failures = self._plain.failures
         return [] if failures is None else [fault.to_json() for fault in failures.faults]
 
@@ -156,29 +156,29 @@ class Simulation(Suggests):
 
     @property
     def unreachable(self) -> list[str]:
-        """Ports with traffic that no link joined to the rest at the end."""
+        """Ports with traffic that no link connected to the rest at the end."""
         failures = self._plain.failures
         return [] if failures is None else list(failures.unreachable)
 
     @property
     def messages(self) -> Table:
-        """One row a message: job, source, destination, size, when it began, arrived and completed,
-        latency, Gb/s."""
+        """One row per message: job, source, destination, size, times at which it began, arrived and
+        completed, latency, Gb/s."""
         return self.table("messages")
 
     @property
     def jobs(self) -> Table:
-        """One row a job: messages, bytes, begin, end, Gb/s."""
+        """One row per job: messages, bytes, begin, end, Gb/s."""
         return self.table("jobs")
 
     @property
     def ports(self) -> Table:
-        """One row a port that sent: load, bytes, packets."""
+        """One row per port that sent: load, bytes, packets."""
         return self.table("ports")
 
     def table(self, kind: str = "messages") -> Table:
-        """Return ``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases``
-        alone. Raises :class:`UnknownName` for another kind."""
+        """Return ``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has only
+        ``phases``. Raises :class:`UnknownName` for another kind."""
         from softib.api.simulation import columns
 
         kinds = TABLES if self._phases is None else ("phases",)
@@ -202,12 +202,12 @@ class Simulation(Suggests):
 
     @property
     def other_engines(self) -> dict[str, float]:
-        """Other routing engines: the busiest link between switches under their tables, over this
-        run's (less is better)."""
+        """Other routing engines: the load of the busiest link between switches with their tables,
+        relative to this run's (less is better)."""
         return self._plain.other_engines
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib simulate --json`` prints it."""
+        """Return the document of ``softib simulate --json``."""
         from softib.api.simulation.figures import figures_of
 
         return figures_of(self._plain, self._remedies).to_json()
@@ -220,9 +220,9 @@ class Simulation(Suggests):
         print_simulation(self.to_json(), console())
 
     def run_jobs_alone(self) -> dict[str, dict[str, float]]:
-        """Run each job without the others, by the same layer on the same tables: by job its time,
-        its slowdown in the run (time together over time alone) and that of its p50, p99 and p99.9
-        latencies."""
+        """Run each job without the others, in the same layer and on the same tables. Return for
+        each job its time, its slowdown in the run (time together over time alone), and the slowdown
+        of its p50, p99 and p99.9 latencies."""
         self._plain.run_jobs_alone()
         return self.jobs_alone
 
@@ -234,19 +234,19 @@ class Simulation(Suggests):
 
     @property
     def remedies(self) -> list[dict[str, Any]]:
-        """Changes of a what-if that the causes of the busiest ports suggest. Cheap ones are run
-        (``verified``), with the ratio of their time and p99 latency to this run's."""
+        """Changes for a what-if that follow from the causes of the busiest ports. Cheap changes are
+        run (``verified``); their time and p99 latency are given relative to this run's."""
         return [remedy.to_json() for remedy in self._remedies]
 
     def counters(self, place: str) -> dict[str, int]:
-        """Return the increase of the counters of ``leaf-1[3]`` in the run, by PortCounters' fields:
-        each stops at its largest value (IBA 16.1.3.5)."""
+        """Return the increase of the counters of ``leaf-1[3]`` in the run, under the names of
+        PortCounters' fields; each stops at its maximum (IBA 16.1.3.5)."""
         from softib.analysis.simulation.result import port_counters
 
         return port_counters(self._details, place)
 
     def perfquery(self, place: str) -> str:
-        """Return :meth:`counters` as ``perfquery`` prints them."""
+        """Return :meth:`counters` in the form that ``perfquery`` prints."""
         from softib.analysis.simulation.result import as_perfquery
 
         return as_perfquery(self._details, place)
@@ -268,8 +268,8 @@ class Simulation(Suggests):
         return {} if loads is None else loads.to_json()
 
     def to_pcap(self, path: str | os.PathLike[str]) -> int:
-        """Write the frames of the ports of ``record`` as a capture (pcapng, time 0 being 1970);
-        returns how many. Raises :class:`InputError`."""
+        """Write the frames at the ports of ``record`` as a capture (pcapng, with time 0 in 1970);
+        return their number. Raises :class:`InputError`."""
         from softib.sim.packet.frames import write_capture
 
         names = self._plain.settings.record.ports
@@ -280,8 +280,8 @@ class Simulation(Suggests):
         return write_capture(log, self._details.fabric, rows, path)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return a self-contained page: figures, loads over time, latencies, causes; with ``path``
-        written there too. Raises :class:`InputError`."""
+        """Return a self-contained page with figures, loads over time, latencies and causes; with
+        ``path``, also write it there. Raises :class:`InputError`."""
         from softib.render.simulation.page import page
 
         text = page(self.to_json(), self._latencies(), self._run)
@@ -290,14 +290,15 @@ class Simulation(Suggests):
         return text
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`,
-        :class:`MissingLibrary`."""
+        """Write the messages (if the run has phases: the phases) as a Parquet file. Raises
+        :class:`InputError`, :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
         write_file(path, table.to_polars().write_parquet)
 
     def packets_to_parquet(self, path: str | os.PathLike[str]) -> int:
-        """Write what packets did at every port as a Parquet file, a row an event; returns how many. Raises
-        :class:`InputError` without ``record=softib.Record(packets=True)``, :class:`MissingLibrary`."""
+        """Write the events of packets at every port as a Parquet file, one row per event; return
+        their number. Raises :class:`InputError` without ``record=softib.Record(packets=True)``,
+        :class:`MissingLibrary`."""
         from softib.api.simulation.columns import packets
 
         if not self._plain.settings.record.packets:
@@ -307,9 +308,9 @@ class Simulation(Suggests):
         return len(table)
 
     def plot(self, kind: str = "latencies") -> Drawing:
-        """Return ``latencies``: how long messages took, cumulative, a curve a job; ``links``: the
-        load of each link of the busiest switches; ``time``: loads of ports over time, where samples
-        were taken (``record=softib.Record(…)``).
+        """Plot ``latencies`` (cumulative distribution of message times, one curve per job),
+        ``links`` (load of each link of the busiest switches), or ``time`` (loads of ports over
+        time, if samples were taken: ``record=softib.Record(…)``).
 
         Raises :class:`UnknownName` for another kind, :class:`InputError` if the run has no data to
         draw.
@@ -340,7 +341,7 @@ class Simulation(Suggests):
         return self._plain.details
 
     def _latencies(self) -> list[tuple[str, Any]]:
-        """Return latencies in µs, ascending, by job; of barriers the times of phases."""
+        """Return latencies in µs, ascending, by job; with barriers, the times of phases."""
         import numpy as np
 
         if self._phases is not None:

@@ -1,4 +1,4 @@
-"""Runs of one workload on one fabric: as it is, with something changed, and each job alone."""
+"""Runs of one workload on one fabric: unchanged, with a change, and each job alone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Record", "Run", "Runs", "port_row"]
 
 Progress = Callable[[int, int, int], None]
-"""Called with the number of messages done (packet layer: packets; barriers: phases), the number of
-all, and the virtual time in ps."""
+"""Called with the number of messages done (packet layer: packets; with barriers: phases), the total
+number, and the virtual time in ps."""
 
 AS_INFINIBAND = "the file's adapters are RoCE's, and this run is InfiniBand: add --network roce for Ethernet"
 
@@ -40,18 +40,17 @@ class Record:
     """Options and additional records of a run. ``samples``: loads and queues over time, at an
     interval like ``"1us"`` (True: about a hundredth of the run). For the packet layer: ``ports``
     whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``,
-    the message whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``).
-    ``counters``: ports for :meth:`Simulation.counters`; an unknown name is rejected before the
-    run. ``progress`` is called during the run. ``queue_pairs``: ``timeout``, ``retry_cnt``,
-    ``min_rnr_timer`` and ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has
-    them (TCP has none). ``hosts``: host costs of messages, instead of the fabric file's ``hosts``:
-    ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of
-    :func:`softib.calibrate` that describes nodes and hosts, used unless jobs and costs state
-    others; ``against``: a log of nccl-tests or an OSU benchmark, which
-    :attr:`Simulation.against` compares with predictions (docs/calibrate.md).
-    ``packets`` (packet layer): log what every packet does at every port, for
-    :meth:`Simulation.packets_to_parquet`. ``interruptible`` (packet layer): Ctrl-C ends the run and
-    :attr:`Simulation.interrupted` is set, in place of KeyboardInterrupt."""
+    the message for :attr:`Simulation.trace` (a row, or ``SOURCE->DESTINATION#n``). ``counters``:
+    ports for :meth:`Simulation.counters`; an unknown name is rejected before the run. ``progress``
+    is called during the run. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
+    ``rnr_retry`` of the packet layer's queue pairs, as in ibv_modify_qp(3) (not for TCP).
+    ``hosts``: host costs of messages, instead of the fabric file's ``hosts``: ``{"pcie": "gen4x16",
+    "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of :func:`softib.calibrate` that
+    describes nodes and hosts; it is used unless jobs and costs state other values. ``against``: a
+    log of nccl-tests or an OSU benchmark, which :attr:`Simulation.against` compares with
+    predictions (docs/calibrate.md). ``packets`` (packet layer): log every event of a packet at
+    every port, for :meth:`Simulation.packets_to_parquet`. ``interruptible`` (packet layer): Ctrl-C
+    ends the run and sets :attr:`Simulation.interrupted`, instead of raising KeyboardInterrupt."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -71,13 +70,12 @@ class Record:
 
 @dataclass
 class Run:
-    """A run with its derived results. It has ``result``, or ``phases`` (an all-to-all with
-    barriers).
+    """A run with its derived results. It has either ``result`` or ``phases`` (an all-to-all with barriers).
 
-    ``settings``: the settings of the run; ``fabric`` has the tables used, computed by ``engine``;
-    ``wall_s``: seconds of the layer. Further runs: ``variants`` with changes, by change, and
-    ``what_if``, the first of these; ``others``: jobs on other fabrics, by their names; ``alone``:
-    figures of each job without the others; ``against``: a log compared with predictions.
+    ``settings``: the settings of the run; ``fabric`` has its tables, which ``engine`` computed;
+    ``wall_s``: seconds that the layer took. Further runs: ``variants`` with changes, keyed by
+    change, and ``what_if``, the first of these; ``others``: jobs on other fabrics, by fabric name;
+    ``alone``: figures of each job without the others; ``against``: a log compared with predictions.
     """
 
     settings: Runs
@@ -118,7 +116,7 @@ class Run:
 
     @property
     def agreement(self) -> Agreement:
-        """The results that agree with the packet layer."""
+        """Which results agree with the packet layer."""
         from softib.sim.agreement import ALL, NONE
 
         if self.result is not None:
@@ -127,7 +125,7 @@ class Run:
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Reasons for which the layer's answer may be wrong."""
+        """Reasons why the layer's answer may be wrong."""
         if self.result is None:
             return () if self.agreement.end else ("phases in which flows share links are not judged",)
         return self.result.outcome.why_not
@@ -142,7 +140,7 @@ class Run:
 
     @property
     def simulated_us(self) -> float:
-        """Virtual time of the end, in microseconds."""
+        """Virtual time at the end, in microseconds."""
         return (self.phases.end_ps if self.phases is not None else self.details.outcome.end_ps) / 1e6
 
     @cached_property
@@ -160,8 +158,8 @@ class Run:
 
     @cached_property
     def other_engines(self) -> dict[str, float]:
-        """Other routing engines: the busiest link between switches under their tables, over this
-        run's (less is better)."""
+        """Other routing engines: the load of the busiest link between switches with their tables,
+        relative to this run's (less is better)."""
         from softib.analysis.simulation.causes import engine_loads
 
         return {} if self.result is None else {e.engine: e.relative for e in engine_loads(self.result)}
@@ -174,8 +172,7 @@ class Run:
         return [] if self.result is None else busy_ports(self.result)
 
     def with_measurements(self, predict: Simulated, with_log: bool) -> None:
-        """Make verdicts use the measurements of the machine in ``record``; ``with_log``: also compare
-        with its log."""
+        """Use the measurements of the machine in ``record`` for verdicts; ``with_log``: also compare with its log."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -185,12 +182,13 @@ class Run:
         measured = read_machine(record.machine).datasets if record.machine else ()
         hosts = replace(result.hosts, measured=measured)
         if record.against and with_log:
-            self.against, dataset = against(record.against, result.workload, hosts, predict)
-            hosts = replace(hosts, measured=(dataset, *measured))
+            compared = against(record.against, result.workload, hosts, predict)
+            self.against = compared.against
+            hosts = replace(hosts, measured=(compared.dataset, *measured))
         self.result = replace(result, hosts=hosts)
 
     def run_jobs_alone(self) -> None:
-        """Fill ``alone``, of the runs on other fabrics too."""
+        """Fill ``alone``, also in the runs on other fabrics."""
         from softib.analysis.simulation.slowdown import jobs_alone
 
         run = self.result
@@ -203,7 +201,7 @@ class Run:
 @dataclass(frozen=True)
 class Runs:
     """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
-    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric."""
+    ``whole``: include the jobs of other fabrics; ``elsewhere``: these jobs by fabric."""
 
     fabric: Fabric
     work: Workload
@@ -217,8 +215,8 @@ class Runs:
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
-        """Run it, with ``changes`` (then on tables of ``engine``). Raises :class:`InputError` if
-        the workload does not fit."""
+        """Make the run, optionally with ``changes`` (then on the tables of ``engine``). Raises
+        :class:`InputError` if the workload does not fit."""
         import time
         from contextlib import nullcontext
         from dataclasses import replace
@@ -322,7 +320,7 @@ class Runs:
         return Recording(bool(r.samples), interval, ports, r.trace, apart, packets=r.packets)
 
     def _phases(self, tables: Routed, scale: Scale) -> Phases:
-        """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
+        """Run an all-to-all with barriers. It uses all hosts, and its only option is a size."""
         from softib.analysis.simulation.run import phases_of
 
         job = self.work.phased
@@ -345,7 +343,7 @@ class Runs:
 
 def port_row(fabric: Any, place: str) -> int:
     """Return the row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that
-    is not there or has no link."""
+    does not exist or has no link."""
     from softib.analysis.simulation.result import named_port
 
     port = named_port(fabric, place)

@@ -1,4 +1,4 @@
-"""Traffic in virtual time: a workload on a fabric, by one of the simulator's layers."""
+"""Traffic in virtual time: a workload on a fabric, in one of the simulator's layers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def scaling(
     weak: bool = True,
     layer: str = "fluid",
 ) -> list[dict[str, Any]]:
-    """Return a training step (``training-step:1,tensor=8,…``) on the first GPUs of the fabric, one
-    row for each number: ``gpus``, ``batch``, ``step_us``, ``efficiency`` (share of the GPUs'
-    achieved rate), ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``,
-    ``gpu_hours_per_step``, ``gpu_hours_per_billion_tokens``.
+    """Return the results of a training step (``training-step:1,tensor=8,…``) on the first GPUs of
+    the fabric, one row for each number of GPUs: ``gpus``, ``batch``, ``step_us``, ``efficiency``
+    (share of the GPUs' achieved rate), ``relative`` (throughput of a GPU relative to the first
+    row), ``tokens_per_s``, ``gpu_hours_per_step``, ``gpu_hours_per_billion_tokens``.
 
-    ``weak``: the workload's batch is that of the first row, and grows with the GPUs; otherwise all
-    have the same. Raises :class:`InputError` for another workload, for numbers that are not
-    multiples of a node, and for more GPUs than exist.
+    ``weak``: the workload's batch is that of the first row and grows with the number of GPUs;
+    otherwise all rows have the same batch. Raises :class:`InputError` for another workload, for
+    numbers that are not multiples of a node's GPUs, and for more GPUs than exist.
 
     >>> import softib
     >>> fabric = softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)
@@ -62,7 +62,8 @@ def scaling(
     fabric = as_fabric(source)
     if not len(hosts_of(fabric.arrays)):
         fabric = bring_up(fabric).fabric
-    each, adapters = nodes_of_job(job, hosts_of(fabric.arrays))
+    placed = nodes_of_job(job, hosts_of(fabric.arrays))
+    each, adapters = placed.gpus, placed.adapters
     rows: list[dict[str, Any]] = []
     for count in gpus:
         nodes, left = divmod(count, each)
@@ -94,24 +95,25 @@ def simulate(
     record: Record | None = None,
     faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:
-    """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a
+    """Run ``workload`` on the fabric in virtual time: ``permutation:2MB``, a YAML file of jobs, a
     trace, a dict or list of jobs, your own traffic, or anything else that
     :meth:`softib.Workload.of` accepts.
 
-    A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump
-    of tables instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
-    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it again with that change, and
-    with each change alone if there are several: ``ar`` and ``cc`` are adaptive routing and
-    congestion control of the packet layer, ``vl=jobs`` gives each job a separate SL;
-    ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the
-    graph with links of that generation. ``"sensitivity"`` means each of these three halved and
-    doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches
-    and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with
-    options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet layer) adds
-    to those of the workload: lines like ``"20us link-down leaf-1[3]"``, mappings, or the section of
-    a workload file: ``{"faults": […], "management": {"sm": "off"}}``. ``record``: additional
-    records and options of the run. A running fabric is only read. Raises :class:`UnknownName` and
-    :class:`InputError` for invalid input: an unknown pattern, too many hosts, no path.
+    The subnet manager brings up a fabric without tables, with ``engine``; ``lfts`` is a dump of
+    tables to use instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
+    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it again with that change, and if
+    there are several also with each change alone. ``ar`` and ``cc`` are adaptive routing and
+    congestion control of the packet layer; ``vl=jobs`` gives each job a separate SL; ``latency=2``,
+    ``bandwidth=0.5`` and ``congestion=2`` are factors; ``generation=XDR`` keeps the graph, with
+    links of that generation. ``"sensitivity"`` runs it with each of these three factors halved and
+    doubled. ``network`` (also available as a change in a what-if): ``infiniband``, or the same
+    cables, switches and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or
+    ``tcp``, with options of the packet layer as in ``"roce,pfc=off,gbps=100"``. ``faults`` (packet
+    layer) are added to those of the workload: lines like ``"20us link-down leaf-1[3]"``, mappings,
+    or the section of a workload file, ``{"faults": […], "management": {"sm": "off"}}``. ``record``:
+    what to record in addition, and options of the run. A running fabric is only read, never
+    changed. Raises :class:`UnknownName` and :class:`InputError` for invalid input: an unknown
+    pattern, too many hosts, no path.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -147,7 +149,7 @@ def simulate(
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:
-    """Return the changes of each run; ``sensitivity`` means several."""
+    """Return the changes of each run; ``sensitivity`` stands for several runs."""
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
     return [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
 
@@ -155,7 +157,7 @@ def _changes(what_if: str | Sequence[str] | None) -> list[str]:
 def _elsewhere(
     work: Workload, layer: str, engine: str | None, seed: int, queue_pairs: Mapping[str, int]
 ) -> dict[str, Runs]:
-    """Return the jobs that ``work`` places on other fabrics, by the names of these."""
+    """Return the jobs that ``work`` places on other fabrics, by fabric name."""
     record = Record(queue_pairs=queue_pairs)
     return {
         name: Runs(
@@ -183,8 +185,7 @@ def check_layer(work: Workload, layer: str) -> None:
 
 
 def check_fabrics(work: Workload, layer: str) -> None:
-    """Raise an error if a job has no fabric in its file, or ``layer`` does not support the network
-    of one."""
+    """Raise an error if the file defines no fabric for a job, or if ``layer`` does not support a fabric's network."""
     work.of_fabric(None)
     for name, other in work.fabrics.items():
         work.of_fabric(name)

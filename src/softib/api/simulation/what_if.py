@@ -1,5 +1,5 @@
-"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``; and
-the attributes of its queue pairs, by their names in ibv_modify_qp(3)."""
+"""Changes for a what-if (``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``),
+and attributes of its queue pairs under their names in ibv_modify_qp(3)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ATTRIBUTES = {
     "min_rnr_timer": ("rnr_timer", 0, 31, "the code of the RNR NAK timer has 5 bits (IBA table 45)"),
     "rnr_retry": ("rnr_retries", 0, 7, "RNR Retry Count has 3 bits, and 7 is no limit"),
 }
-"""Member of ``ibv_qp_attr`` → field of :class:`~softib.sim.packet.PacketOptions`, least and
-greatest value, meaning."""
+"""Member of ``ibv_qp_attr`` → field of :class:`~softib.sim.packet.PacketOptions`, smallest and
+largest value, meaning."""
 
 
 def packet_options(given: Mapping[str, int], layer: str, network: str = "infiniband") -> dict[str, int]:
@@ -56,15 +56,15 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
 
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
-"""Possible changes: the routing engine; adaptive routing and congestion control on or off; a separate
-service level for each job; the network (``roce``, ``tcp``); the generation of the links; all
-jobs of a file of several fabrics on the first one; factors of latency, of the rate of all links,
-and of how narrow links between switches are."""
+"""Possible changes: the routing engine; adaptive routing and congestion control on or off; a
+separate service level for each job; the network (``roce``, ``tcp``); the generation of the links;
+running all jobs of a file with several fabrics on the first one; factors on latency, on the rate of
+all links, and on how narrow links between switches are."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 FACTORS = ("latency", "bandwidth", "congestion")
 SENSITIVITY = tuple(f"{key}={factor}" for key in FACTORS for factor in ("0.5", "2"))
-"""The changes of the what-if ``sensitivity``."""
+"""The changes that ``sensitivity`` in a what-if stands for."""
 VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
@@ -74,7 +74,7 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
     from softib.iba.rates import speed_named
 
     changes: dict[str, str] = {}
-    # A list of engines also has commas: a part that is not a change belongs to the value before it.
+    # A list of engines also contains commas: a part that is not a change belongs to the value before it.
     for part in [] if text is None else text.split(","):
         key, equals, value = (p.strip() for p in part.partition("="))
         if not equals and changes and list(changes)[-1] == "engine" and key:
@@ -133,8 +133,8 @@ def check_network(changes: Mapping[str, str], layer: str) -> None:
 
 
 def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the runs that show the effect of ``changes``: all of them together, then each one alone
-    if there are several."""
+    """Return the runs that show the effect of ``changes``: all of them together, and if there are
+    several each one alone."""
     alone = [{key: value} for key, value in changes.items()] if len(changes) > 1 else []
     return [dict(changes), *alone]
 
@@ -145,7 +145,7 @@ def text_of(changes: Mapping[str, str]) -> str:
 
 
 def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manager's options that changes to ``on`` mean."""
+    """Return the manager's options that correspond to changes to ``on``."""
     settings: dict[str, Any] = {}
     if changes.get("ar") == "on":
         settings["adaptive_routing"] = "free"

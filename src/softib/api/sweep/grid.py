@@ -1,5 +1,5 @@
-"""A grid of parameters, the row of each of its points, and the journal that keeps finished rows
-until all are there."""
+"""A grid of parameters, the row of each of its points, and the journal that stores finished rows
+until all are done."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
-    """Return the row of one run: its results, or ``error`` if it was impossible. The row does not
-    depend on the machine's clock."""
+    """Return the row of one run: its results, or ``error`` if the run was impossible. The row does
+    not depend on the machine's clock."""
     from softib.api.simulation.runs import Record, Runs
     from softib.api.simulation.simulate import check_layer
     from softib.api.simulation.what_if import changes_of, text_of
@@ -71,7 +71,7 @@ def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: 
 
 
 def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: str, engine: str | None) -> list[str]:
-    """Return a key for each row: equal for equal version, fabric, workload, parameters and seed."""
+    """Return a key for each row; keys are equal if version, fabric, workload, parameters and seed are."""
     from softib import __version__
     from softib.api.fabric import result_of
     from softib.fabric.columns import COLUMNS
@@ -90,8 +90,8 @@ def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: s
 
 
 class Journal:
-    """Finished rows of a sweep, one line of JSON each, in a file next to its output: a killed
-    sweep continues from there. ``None``: nothing is stored."""
+    """Finished rows of a sweep, one line of JSON each, in a file next to its output. A sweep that
+    was killed continues from there. ``None``: nothing is stored."""
 
     def __init__(self, out: str | os.PathLike[str] | None):
         self.path = None if out is None else Path(f"{os.fspath(out)}.rows")
@@ -130,7 +130,7 @@ class Journal:
             raise InputError(f"{self.path}: cannot write: {error.strerror or error}") from None
 
     def remove(self) -> None:
-        """Remove the journal: all rows are in the file."""
+        """Remove the journal, because all rows are in the file."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
@@ -140,8 +140,8 @@ class Journal:
 
 
 def check_appendable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`InputError` where rows cannot be appended to ``path``: before the work. Remove
-    the file if it is empty."""
+    """Raise :class:`InputError` if rows cannot be appended to ``path``; called before the work
+    begins. Remove the file if it is empty."""
     target = Path(path)
     there = target.exists()
     try:
@@ -154,7 +154,7 @@ def check_appendable(path: str | os.PathLike[str]) -> None:
 
 MAX_POINTS = 1_000_000
 OF_RUNS = ("layer", "engine", "network", "generation", "ar", "cc", "vl")
-"""Parameters of a run; all others are options of the workload's jobs."""
+"""Parameters that belong to a run; all others are options of the workload's jobs."""
 MOST_SEEDS = 1_000_000
 KEYS = ("parameters", "seeds")
 Value = str | int | float | bool
@@ -162,7 +162,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class Point:
-    """A run of the sweep: values by parameter, and its seed."""
+    """A run of the sweep: its parameter values and its seed."""
 
     values: tuple[tuple[str, Value], ...]
     seed: int
@@ -180,8 +180,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """``parameters``: values by name, in the file's order; every combination runs with every seed,
-    the seed changing fastest. ``where``: for messages."""
+    """``parameters``: values by name, in the file's order. Every combination runs with every seed;
+    the seed changes fastest. ``where``: for messages."""
 
     parameters: dict[str, list[Value]]
     seeds: list[int]
@@ -204,9 +204,9 @@ class Grid:
 
 def read_grid(given: Mapping[str, Any] | str | os.PathLike[str]) -> Grid:
     """Return a grid from a YAML file or a mapping: ``parameters`` (name: list of values) and
-    ``seeds`` (how many from 0 on, or a list; default 0).
+    ``seeds`` (a number of seeds from 0 on, or a list; default 0).
 
-    Raises :class:`InputError` and :class:`UnknownName` in one line, of a file with its line.
+    Raises :class:`InputError` and :class:`UnknownName` in one line; for a file, with the line number.
     """
     if isinstance(given, Mapping):
         return _grid(given, "grid", lambda path: "grid")
@@ -248,8 +248,8 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
 
 
 def workload_at(work: Workload, options: Mapping[str, Value], where: str) -> Workload:
-    """Return ``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of
-    the job (or pattern) of that name.
+    """Return ``work`` with ``options``: ``size`` applies to all jobs that have it,
+    ``training.size`` to the job (or pattern) of that name.
 
     Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for an invalid
     value.

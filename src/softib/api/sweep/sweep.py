@@ -1,5 +1,4 @@
-"""A grid of parameters and seeds: many runs of one workload, on several processors or a Dask
-cluster."""
+"""A grid of parameters and seeds: many runs of one workload, on several processors or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -27,13 +26,12 @@ __all__ = ["Sweep", "sweep"]
 Progress = Callable[[int, int], None]
 """Called with the number of finished rows, and of all."""
 BATCHES = 4
-"""Runs of each worker of a cluster between two polls."""
+"""Number of runs per worker of a cluster between two polls."""
 
 
 @dataclass(eq=False, repr=False)
 class Sweep(Suggests, Result):
-    """Rows of all runs in the order of the grid, the last parameter and then the seed changing
-    fastest."""
+    """Rows of all runs in the order of the grid: the seed changes fastest, then the last parameter."""
 
     document = "sweep"
 
@@ -55,8 +53,8 @@ class Sweep(Suggests, Result):
 
     @also()
     def rows(self) -> list[dict[str, Any]]:
-        """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run),
-        ``end_agrees``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB
+        """One mapping per run: parameters, ``seed``, ``good``, ``error`` (why it could not run),
+        ``end_agrees``, ``simulated_us``, latencies, and for each job ``JOB took_us`` and ``JOB
         p99_us``.
         """
         names = list(dict.fromkeys(name for row in self._rows for name in row))
@@ -73,14 +71,14 @@ class Sweep(Suggests, Result):
         write_file(path, self.table().to_polars().write_parquet)
 
     def print(self) -> None:
-        """As ``softib simulate --sweep`` prints it."""
+        """Print the text of ``softib simulate --sweep``."""
         from softib.render.sweep import print_sweep
         from softib.render.terminal import console
 
         print_sweep(self.to_json(), console())
 
     def plot(self) -> Drawing:
-        """Time of the first 40 runs, as bars."""
+        """Plot the time of the first 40 runs as bars."""
         from softib.api.graph import Drawing
         from softib.render.html import styled
         from softib.render.sweep import run_bars
@@ -106,19 +104,20 @@ def sweep(
     dask: str | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Run ``workload`` on the fabric with every combination of the ``grid``: ``{"parameters":
-    {"size": ["64KiB", "1MiB"], "engine": ["ftree", "updn"]}, "seeds": 3}``, or a YAML file of that.
+    """Run ``workload`` on the fabric with every combination in ``grid``: ``{"parameters": {"size":
+    ["64KiB", "1MiB"], "engine": ["ftree", "updn"]}, "seeds": 3}``, or a YAML file with the same
+    content.
 
     Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``,
     and options of the workload's jobs (``size``, or ``training.size`` of one job). ``workers``
-    processes share the runs (0: one a processor), or the workers of the Dask cluster at ``dask``
-    (``tcp://head:8786``). With ``out`` the table is written there as Parquet, and finished rows are
-    kept in ``OUT.rows`` until then: the same call continues after a kill. An error at a single
-    point is in ``error`` of its row.
+    processes share the runs (0: one per processor); or the workers of the Dask cluster at ``dask``
+    do (``tcp://head:8786``). With ``out``, the table is written there as Parquet. Finished rows are
+    stored in ``OUT.rows`` until then: if the process is killed, the same call continues. An error
+    at a single point is stored in ``error`` of its row.
 
-    Raises :class:`UnknownName` and :class:`InputError`, one line each, before any run, for a wrong
-    parameter or value; :class:`MissingLibrary` without joblib, of a cluster without
-    Dask, and with ``out`` without polars.
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, for a wrong parameter or
+    value before any run starts. Raises :class:`MissingLibrary` without joblib, for a cluster
+    without Dask, and for ``out`` without polars.
     """
     from softib.workloads.workload import read
 
@@ -162,8 +161,8 @@ def sweep(
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
-    """Raise one line for a run option that no layer has; an option of another layer is an error of
-    its row."""
+    """Raise a one-line error for a run option that no layer has; an option of another layer is an
+    error in its row."""
     from softib.analysis.simulation.run import run_layer
     from softib.api.simulation.what_if import changes_of, text_of
     from softib.errors import UnknownName
@@ -178,7 +177,7 @@ def _check(values: Mapping[str, str], layer: str, where: str) -> None:
 
 
 def _run(calls: list[tuple[Any, ...]], workers: int, dask: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield rows with their numbers, as they come."""
+    """Yield rows with their numbers, as they arrive."""
     if dask is None and workers == 1:
         for k, call in enumerate(calls):
             yield _numbered(k, *call)
@@ -204,7 +203,7 @@ def _numbered(
 
 @contextmanager
 def _cluster(address: str) -> Iterator[int]:
-    """A client of the Dask cluster at ``address``; how many workers it has. Raises
+    """Return a client of the Dask cluster at ``address``, and the number of its workers. Raises
     :class:`InputError` if there is no answer."""
     distributed = library("distributed", "dask")
     try:
@@ -220,7 +219,7 @@ def _cluster(address: str) -> Iterator[int]:
 
 
 def _column(values: list[Any]) -> Any:
-    """Return numbers unchanged; all as text if one is text."""
+    """Return numbers unchanged; if one value is text, return all as text."""
     if any(isinstance(v, str) for v in values):
         return [None if v is None else str(v) for v in values]
     return values

@@ -94,7 +94,8 @@ ENFORCEMENT_OFF = code(
     "enforcement-off",
     Severity.ERROR,
     "switches do not check P_Keys of packets from hosts: a host that changes its own table can join any partition",
-    "set part_enforce both (or in), and no_partition_enforcement FALSE; softib's manager needs a partitions.conf too",
+    "set part_enforce both (or in), and no_partition_enforcement FALSE; softib's manager needs a partitions.conf or "
+    "softib serve --tenants, too",
 )
 ENFORCEMENT_WIDER = code(
     "enforcement-wider",

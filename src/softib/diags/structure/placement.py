@@ -61,9 +61,7 @@ class _Links:
 
     def adjacent(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return whether each of ``a`` is joined to each of ``b``, or is the same."""
-        code = a * self.n + b
-        at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
-        return (self.codes[at] == code) | (a == b)
+        return _holds(self.codes, a * self.n + b) | (a == b)
 
     def axes(self) -> np.ndarray:
         """Return int64[256]: the axis of each port number (its lowest port number), -1 for those that few use."""
@@ -110,14 +108,20 @@ class _Links:
         return closed, left_open
 
 
+def _holds(codes: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """Return whether each of ``code`` is one of the sorted ``codes``."""
+    return np.asarray(codes[np.minimum(np.searchsorted(codes, code), len(codes) - 1)] == code)
+
+
 def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
     """Yield ``labels`` with the coordinates of a grid as numbers of the ``linked`` switches: by the cables that close
-    as many squares as they leave open, and where a few wrong cables spoil these, by more of them, and by fewer."""
+    as many squares as they leave open, and where a few wrong cables spoil these, by more of them, by fewer, and by all
+    (beside an axis of two, a cable closes one square, which one wrong cable opens)."""
     links = _Links(view, linked)
     axis = links.axes()
     along = links.along(axis)
     closed, left_open = links.squares(axis)
-    for sure in ((closed >= left_open) & (closed > 0), closed >= left_open, closed > left_open):
+    for sure in ((closed >= left_open) & (closed > 0), closed >= left_open, closed > left_open, along >= 0):
         coordinates = _coordinates(links, np.unique(axis[axis >= 0]), np.where(sure, along, NO_PLACE))
         placed = None if coordinates is None else _placed(view, labels, linked, coordinates)
         if placed:
@@ -251,13 +255,17 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
     inside = local[links.number] & local[links.remote]
     if inside.all() or not inside.any():
         return
+    # Triangles of cables between local ports: a global cable may close one beside an exchanged local cable.
+    codes = np.unique(links.here[inside] * links.n + links.there[inside])
     shared = np.zeros(len(links.here), np.int64)
     for q in np.flatnonzero(local).tolist():
         third = links.peer[q][links.here]
-        shared += (third >= 0) & (third != links.there) & links.adjacent(np.maximum(third, 0), links.there)
+        shared += (
+            (third >= 0) & _holds(codes, links.here * links.n + third) & _holds(codes, third * links.n + links.there)
+        )
     inside &= shared >= HALF * np.median(shared[inside])
-    root = components(links.n, links.here[inside], links.there[inside])
-    group = np.unique(root, return_inverse=True)[1].reshape(-1)
+    inside |= _of_broken_groups(links, local, inside)
+    group = np.unique(components(links.n, links.here[inside], links.there[inside]), return_inverse=True)[1].reshape(-1)
     position = np.zeros(links.n, np.int64)
     ports = np.cumsum(local) - 1
     for g in range(int(group.max()) + 1):
@@ -275,6 +283,18 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
     placed = _placed(view, labels, linked, coordinates)
     if placed:
         yield placed
+
+
+def _of_broken_groups(links: _Links, local: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Return the cables between local ports of switches that the cables ``inside`` put into no group: four switches
+    without two of their six cables have no triangle. None, if they would join a group larger than most."""
+    root = components(links.n, links.here[inside], links.there[inside])
+    size = np.bincount(root, minlength=links.n)[root]
+    usual = np.bincount(size).argmax()
+    alone = size < HALF * usual
+    between = local[links.number] & local[links.remote] & alone[links.here] & alone[links.there]
+    joined = np.bincount(components(links.n, links.here[between], links.there[between]), minlength=links.n)
+    return between if joined.max() <= usual else np.zeros(len(between), bool)
 
 
 def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members: np.ndarray) -> np.ndarray:

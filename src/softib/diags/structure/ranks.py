@@ -8,13 +8,15 @@ counted from the top down.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.components import components
 from softib.diags.labels import Labels
 from softib.diags.view import FabricView
 
-__all__ = ["TREES", "UNTIERED", "count_tiers", "ranks", "tier_name", "tier_text"]
+__all__ = ["TREES", "UNTIERED", "TierCounts", "count_tiers", "ranks", "tier_name", "tier_text"]
 
 
 TREES = ("fat-tree", "rail-optimized", "dragonfly+")
@@ -28,10 +30,19 @@ def tier_name(tier: int) -> str:
     return NAMES[tier - 1] if tier <= len(NAMES) else f"tier {tier}"
 
 
-def count_tiers(rank: np.ndarray) -> tuple[dict[int, int], int]:
-    """Return ({tier: number of switches} in ascending order, number without a tier). ``rank``:
-    the tier of each switch."""
-    return {int(r): int((rank == r).sum()) for r in np.unique(rank[rank > 0])}, int((rank <= 0).sum())
+class TierCounts(NamedTuple):
+    """Number of switches by tier."""
+
+    tiers: dict[int, int]
+    """Tier → switches, in ascending order."""
+    untiered: int
+    """Switches without a tier."""
+
+
+def count_tiers(rank: np.ndarray) -> TierCounts:
+    """Count the switches of each tier. ``rank``: the tier of each switch."""
+    by_tier = {int(r): int((rank == r).sum()) for r in np.unique(rank[rank > 0])}
+    return TierCounts(by_tier, int((rank <= 0).sum()))
 
 
 def tier_text(tiers: dict[int, int], untiered: int) -> str:

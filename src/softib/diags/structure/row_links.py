@@ -46,6 +46,7 @@ class RowLinks:
         x = self.made.numbers[:, self.along]
         below, every = x[here] < x[there], np.ones(len(here), bool)
         out: dict[tuple[str, int], list[int]] = {}
+        rare: list[tuple[int, int]] = []
         for kind, values, of in (
             ("step", x[there] - x[here], every),
             ("goal", x[there], every),
@@ -57,8 +58,17 @@ class RowLinks:
             for (value, port_number), times in seen.items():
                 if value not in pairs:
                     pairs[value] = self._pairs(kind, value)
-                if pairs[value] >= MIN_PAIRS and times >= AGREE * pairs[value]:
+                if times < AGREE * pairs[value]:
+                    continue
+                if pairs[value] >= MIN_PAIRS:
                     out.setdefault((kind, value), []).append(port_number)
+                elif kind == "step":
+                    rare.append((value, port_number))
+        size = int(self.made.span[self.along])
+        for step, port_number in rare:  # in a short ring, a step over its end is the same direction
+            turned = step - size if step > 0 else step + size
+            if port_number in out.get(("step", turned), []):
+                out.setdefault(("step", step), []).append(port_number)
         return out
 
     def _pairs(self, kind: str, value: int) -> int:

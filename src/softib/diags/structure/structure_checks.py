@@ -221,7 +221,9 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
     view, done = c.view, c.seen.setdefault("cables", set())
     node = view.fabric.port_node
     reported = c.seen.setdefault("exchanges", [])
-    for x, y in exchanged_uplinks(view, c.structure.rank):
+    place = lambda x: int(view.port_place[x.port])
+    pairs = [sorted(pair, key=place) for pair in exchanged_uplinks(view, c.structure.rank)]
+    for x, y in sorted(pairs, key=lambda pair: place(pair[0])):
         if {x.port, x.peer, y.port, y.peer} & done:
             continue
         reported += [(int(node[z.port]), int(node[z.peer]), z.wanted) for z in (x, y)]

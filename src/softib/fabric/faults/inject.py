@@ -1,13 +1,13 @@
-"""Plant faults in a fabric at rest, at ports named for example ``"leaf-3[40]"``. The faults are
-those that occur in machine rooms.
+"""Plant faults in a fabric at rest. Ports are given by name, for example ``"leaf-3[40]"``. The
+faults are those that occur in machine rooms.
 
 Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it
 to ``fabric.source.generator["faults"]``, the ground truth against which checks are tested. Bad
 names raise :class:`UnknownName` or :class:`InputError` with a one-line message. A fabric file
 names the faults by the kinds of :mod:`softib.fabric.faults.kinds`.
 
-Faults of LIDs and states need recorded LIDs and states. If the source has none, they are first set
-as a subnet manager would: LIDs 1, 2, … in port order, every link Active.
+Faults of LIDs and states need recorded LIDs and states. If the source has no LIDs, they are first
+set as a subnet manager would: LIDs 1, 2, … in port order, every link Active.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric import plugging
-from softib.fabric.faults.draws import two_cables
 from softib.fabric.faults.targets import Planted, Target, cable_at, cable_ends, names_of, node_at, note, port_at
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import add_cable, delete_cables, plug, set_active, unplug
@@ -38,7 +37,6 @@ __all__ = [
     "node_at",
     "one_sided",
     "port_at",
-    "random_swap",
     "remove_cable",
     "self_loop",
     "set_ber",
@@ -56,18 +54,6 @@ __all__ = [
 def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
     """Exchange the plugs in ports ``a`` and ``b``."""
     return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
-
-
-def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
-    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables
-    between equal node types).
-
-    The four ends are on four different nodes, so the pairs of linked nodes change. With
-    ``same_nodes`` the two cables are parallel ones between the same two nodes: only port numbers
-    change, not the graph of nodes.
-    """
-    a, b = two_cables(fabric, rng, tier, same_nodes)
-    return swap_cables(fabric, a, b)
 
 
 def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
@@ -277,7 +263,7 @@ def zero_lid(fabric: Fabric, port: Target) -> Planted:
 
 
 def one_sided(fabric: Fabric, cable: Target) -> Planted:
-    """Remove one record of a cable: only the end in port ``cable`` lists it."""
+    """Remove one of the two records of a cable: only the end in port ``cable`` still lists it."""
     port, row = port_at(fabric, cable), cable_at(fabric, cable)
     peer = int(fabric.port_peer[port])
     fabric.cable_port[row], fabric.cable_listed[row] = (port, peer), 1

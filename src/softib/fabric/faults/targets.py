@@ -12,7 +12,7 @@ from softib.iba.constants import NodeType
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
 
 Target = str | int
-"""``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) in the arrays."""
+"""A port or node: ``"leaf-3[40]"`` (a node: its name or GUID), or its row in the arrays."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Planted:
 
 
 def node_at(fabric: Fabric, name: Target) -> int:
-    """Return the node called by a name (:class:`softib.fabric.node_finder.NodeFinder`). Raises
+    """Return the node with this name (:class:`softib.fabric.node_finder.NodeFinder`). Raises
     :class:`UnknownName` with similar names, :class:`InputError` if the name fits several nodes.
     """
     return find_node(fabric, name) if isinstance(name, str) else int(name)
 
 
 def port_at(fabric: Fabric, place: Target) -> int:
-    """Return the port by ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a
+    """Return the port named ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a
     switch's management port. Raises :class:`InputError`."""
     if not isinstance(place, str):
         return int(place)

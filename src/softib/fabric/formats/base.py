@@ -44,7 +44,7 @@ class Problem(Result):
     """From 1; 0 for the file as a whole."""
     reason: str
     code: str = field(default="", metadata=HIDDEN)
-    """Finding that a check reports for it; empty if none."""
+    """Code of the finding that a check reports for this problem; empty if none."""
     peer: str = field(default="", metadata=HIDDEN)
     """Node that the record names and the file does not contain."""
 

@@ -7,9 +7,9 @@ Each record begins with a line that names the port::
        GUID 0x7cfe9003009ce5b0 port 2: [SymbolErrorCounter == 7] [PortXmitWait == 9]  ibqueryerrors;
        NodeGUID
 
-and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. If a record has a counter twice
-(32 and 64 bits wide), the larger value counts: the narrow one stops at its maximum. Of two records
-for one port, the later one counts. Sources: files of ibdiagnet 2.10, the output of
+and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. If a record has a counter in 32
+and in 64 bits, the larger value counts, because the narrow counter stops at its maximum. Of two
+records for one port, the later one counts. Sources: files of ibdiagnet 2.10, the output of
 infiniband-diags.
 """
 
@@ -51,15 +51,15 @@ def _plain(name: str) -> str:
 
 
 _NAMES = {_plain(n): n for n in (*COUNTER_NAMES, *(DETAIL_COUNTERS.names or ()))} | _ALIASES
-"""Name without underscores, in lower case → counter of the fabric."""
+"""Counter name without underscores, in lower case → counter of the fabric."""
 
 
 SEVERAL = -2
-"""Row for a LID shared by several ports: two subnets, or a fault."""
+"""Result for a LID that several ports share: two subnets, or a fault."""
 
 
 class _Finder:
-    """Find ports by the identifiers of the three formats; -1 if there is none."""
+    """Find ports by the identifiers of the three formats; -1 if there is no such port."""
 
     def __init__(self, f: Fabric):
         self.f = f
@@ -72,7 +72,7 @@ class _Finder:
             self.lid[lid] = SEVERAL if lid in self.lid else port
 
     def by_guid(self, guid: int, portnum: int) -> int:
-        """Find the port with a NodeGUID and portnum, or the CA port with that PortGUID and number."""
+        """Return the port with this NodeGUID and portnum, or the CA port with this PortGUID."""
         port = self.port_guid.get(guid, -1)
         if port >= 0 and int(self.f.port_num[port]) == portnum:
             return port

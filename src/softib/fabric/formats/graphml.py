@@ -44,7 +44,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``fabric``. Returns a note for each cable that has no second end and is left out."""
+    """Write ``fabric``. Returns a note for each cable that has only one end and is left out."""
     root = ET.Element("graphml", xmlns=NAMESPACE)
     for domain, name, kind in _KEYS:
         ET.SubElement(root, "key", {"id": f"{domain}_{name}", "for": domain, "attr.name": name, "attr.type": kind})

@@ -247,8 +247,7 @@ def _code(speed: str) -> int:
 
 
 def _best(m: re.Match[str]) -> tuple[int, int]:
-    """Return (speed code, lanes) that both ends support: as in ``Could be``, otherwise the active
-    ones."""
+    """Return the (speed code, lanes) that both ends support: those in ``Could be``, otherwise the active ones."""
     speed, lanes = _rate(m)
     for could in _COULD.finditer(m["could"]):
         best, wide = _code(could["speed"] or ""), int(could["lanes"] or 0)

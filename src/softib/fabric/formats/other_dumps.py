@@ -14,8 +14,7 @@ DISCOVER = "run ibnetdiscover, or use umad:DEVICE instead of a file"
 
 @dataclass(frozen=True)
 class OtherDump:
-    """``what`` completes "this is …", ``lacks`` names missing data, ``instead`` is an
-    imperative."""
+    """``what`` completes the sentence "this is …"; ``lacks`` names the missing data; ``instead`` is an imperative."""
 
     what: str
     signature: str

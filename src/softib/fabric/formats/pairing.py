@@ -15,8 +15,8 @@ __all__ = ["Cables", "NodeIndex", "merge_repeated_nodes", "pair"]
 
 
 class NodeIndex:
-    """Find the node that a record calls ``key``; if several have the name, the one whose record
-    matches."""
+    """Find the node that a record calls ``key``. If several nodes have this name, choose the one
+    whose own record matches."""
 
     def __init__(self, first: dict[str, int], others: dict[str, list[int]], dropped: set[int]):
         self.first, self.others, self.dropped = first, others, dropped
@@ -40,8 +40,8 @@ class NodeIndex:
 
 
 def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
-    """Drop node records that repeat an earlier one; keep those that differ as nodes with the same
-    GUID. Both are problems. A log with the same dump twice is read as one fabric.
+    """Drop node records that repeat an earlier one. Records that differ stay as separate nodes with
+    the same GUID. Both are problems. A log that contains one dump twice is read as one fabric.
     """
     nodes_of: dict[str, list[int]] = {}
     for i, key in enumerate(r.key):
@@ -148,7 +148,7 @@ _STEP = 256
 
 @dataclass
 class Cables:
-    """Columns of cables (``node_b`` -1: unknown); by record, whether it is usable, and its peer."""
+    """Columns of cables (``node_b`` -1: unknown peer); and for each record, whether it is usable, and its peer."""
 
     node_a: np.ndarray
     portnum_a: np.ndarray
@@ -224,8 +224,8 @@ DANGLING, ONE_SIDED, SELF_LOOP = "dangling-record", "one-sided-record", "self-lo
 def _drop_repeats(
     r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems
 ) -> None:
-    """Keep the first of several records for one port; the others are problems unless the format
-    repeats records."""
+    """Keep the first of several records for one port. The others are problems, unless the format
+    lists records repeatedly."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     repeated = np.flatnonzero(a[order][1:] == a[order][:-1]) + 1
@@ -254,8 +254,8 @@ def _port_counts(
     r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems
 ) -> np.ndarray:
     """Return the number of ports of each node; nodes that state none get the highest port in the
-    records. A port beyond a stated count is a problem: the record is skipped if it is the local port
-    (``usable``), the peer (``b``) is dropped if it is the peer's."""
+    records. A port beyond a stated count is a problem. If it is the local port, the record is
+    skipped (``usable``); if it is the peer's port, the peer (``b``) is dropped."""
     stated = c["nports"]
     nports = stated.copy()
     for ends, local in ((a, True), (b, False)):
@@ -279,8 +279,8 @@ def _port_counts(
 
 
 def _by_the_other_end(a: np.ndarray, b: np.ndarray, usable: np.ndarray, peer_node: np.ndarray) -> None:
-    """Take the port that the other end states (into ``b``), where a record names a port that its
-    peer does not have, and exactly one record of that peer names this record's port."""
+    """Correct a record that names a port which its peer does not have: if exactly one record of the
+    peer names this record's port, use the port of that record (into ``b``)."""
     bad = np.flatnonzero(usable & (b < 0) & (peer_node >= 0))
     if len(bad):
         rows = np.flatnonzero(usable & np.isin(b, a[bad]))

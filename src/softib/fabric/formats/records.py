@@ -124,12 +124,12 @@ class Records:
     """File name for error messages."""
     switches: int = 0
     count_at: int = LID_UCAST_MAX
-    """Number of switch records after which :meth:`add_node` counts distinct switches."""
+    """Number of switch records at which :meth:`add_node` begins to count distinct switches."""
 
     only_a_peer: set[int] = field(default_factory=set)
-    """Nodes known only from their peers' records: missing records of theirs are not reported."""
+    """Nodes known only from their peers' records; their missing records are not reported."""
     uncounted: set[int] = field(default_factory=set)
-    """Other nodes whose number of ports the source does not contain."""
+    """Other nodes whose number of ports the source does not state."""
 
     def add_node(self, key: str, node_type: int, nports: int, line: int, **fields: Unpack[NodeFields]) -> int:
         """Append a node and return its number. Raises :class:`LimitError` if there are more
@@ -148,8 +148,8 @@ class Records:
         return len(self.key) - 1
 
     def _count_switches(self) -> None:
-        """Reject more switches than can have a LID (IBA 4.1.3) before their tables of 48 KiB each
-        are allocated. A log may repeat one dump many times: only distinct names count.
+        """Reject more switches than LIDs (IBA 4.1.3) before their tables of 48 KiB each are
+        allocated. A log may repeat one dump many times: only distinct names count.
         """
         names = {k for k, t in zip(self.key, self.node_type, strict=True) if t == NodeType.SWITCH}
         if len(names) >= LID_UCAST_MAX:
@@ -188,9 +188,9 @@ class Records:
 
 
 def seems_a_switch(ports: Iterable[tuple[int, int]]) -> bool:
-    """Return whether a node known only as a peer, by the (port number, LID) of each of its cables, is a switch: it has
-    more cables than an adapter, a port number that no adapter has, or one LID for several ports (0: unknown), where
-    each port of an adapter has one of its own."""
+    """Return whether a node known only as a peer is a switch, judged by the (port number, LID) of
+    each of its cables. A switch has more cables than an adapter, a port number that no adapter has,
+    or one LID for several ports (0: unknown); each port of an adapter has a separate LID."""
     cables = list(ports)
     several = len({number for number, lid in cables if lid}) > 1 and len({lid for _, lid in cables}) == 1
     return several or len(cables) >= SWITCH_FROM or any(number > MOST_PORTS for number, _ in cables)
@@ -204,8 +204,9 @@ def parse_guid(text: str) -> int:
 
 def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -> int:
     """Parse a LID, or return :data:`UNKNOWN` for an empty field; more than 16 bits are a problem. A
-    LID beyond the unicast range is kept, so that findings can distinguish it from LID 0: ibdiagnet and
-    ibnetdiscover print 65535, the permissive LID, for a port that has no LID from a subnet manager.
+    LID beyond the unicast range is kept, so that findings can distinguish it from LID 0. ibdiagnet
+    and ibnetdiscover print 65535, the permissive LID, for a port whose LID was not set by a subnet
+    manager.
     """
     if not text:
         return UNKNOWN
@@ -243,8 +244,8 @@ def parse_rate(text: str) -> tuple[int, int]:
 
 
 def bounded_ports(nports: int, line: int, problems: Problems) -> int:
-    """Return ``nports`` if a node can have that many ports, otherwise 0 and a problem (the records
-    then determine the number)."""
+    """Return ``nports`` if a node can have that many ports. Otherwise report a problem and return
+    0, so that the records determine the number."""
     if 0 <= nports <= MAX_SWITCH_PORTS:
         return nports
     problems.add(

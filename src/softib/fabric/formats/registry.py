@@ -47,7 +47,7 @@ class Format:
     kind: str
     what: str
     signature: str
-    """Regular expression over bytes, multi-line: a record that only this format has."""
+    """Regular expression (bytes, multi-line) for a record that only this format has."""
     reader: str = ""
     writer: str = ""
     suffixes: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ COUNTERS = (
 _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
-    # The first row with a matching signature wins, so the strictest signatures come first.
+    # The first row with a matching signature wins, so strict signatures come before loose ones.
     Format(
         "db_csv",
         "fabric",
@@ -205,7 +205,7 @@ def _check_format(name: str, value: Any) -> None:
 
 
 def sniff(path: Path) -> bytes:
-    """Return the decoded head of a file. Raises :class:`UnreadableFile` with the system's reason."""
+    """Return the decoded head of a file. Raises :class:`UnreadableFile` with the system's error text."""
     return decoded(head(path, SNIFF_BYTES))
 
 
@@ -263,8 +263,8 @@ def read(
 
 
 def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
-    """Raise :class:`UnknownFormat` if more lines failed than nodes and cables were read: the format
-    is wrong. Repeated records do not count as failed."""
+    """Raise :class:`UnknownFormat` if more lines failed than nodes and cables were read: the
+    detected format is wrong. Repeated records do not count as failed."""
     failed = len({p.line for p in result.problems if p.line and REPEATED not in p.reason})
     read = result.fabric.sizes.nodes + result.fabric.sizes.cables
     if failed > read:

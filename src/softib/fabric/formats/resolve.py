@@ -1,10 +1,10 @@
 """Turn records into a fabric: pair port records into cables and write the result into the PortInfo
 images.
 
-A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a
-cable. A record that its peer does not confirm is a one-sided cable. A record whose peer has no
-record, or contradicts it, keeps its end (peer unknown). Every unconfirmed record is a ``Problem``
-at its line.
+A port record states: my port *a* is cabled to port *b* of X. Two records that name each other are a
+cable. A record that its peer does not confirm is a one-sided cable. If the peer has no record, or
+contradicts this one, the cable keeps only this end (peer unknown). Every unconfirmed record is a
+``Problem`` at its line.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def to_fabric(
     lft_cap: int = 49152,
     mlids: int = 1024,
 ) -> ReadResult:
-    """Build the fabric that ``r`` describes. ``records`` adds to the recorded data that follows
-    from the columns. Raises :class:`UnreadableFile` if there is no node.
+    """Build the fabric that ``r`` describes. ``records`` names recorded data in addition to that
+    which follows from the columns. Raises :class:`UnreadableFile` if there is no node.
     """
     if not r.key:
         raise UnreadableFile(
@@ -94,7 +94,7 @@ def to_fabric(
 
 
 def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np.ndarray:
-    """Give nodes without a port one: no device has NumPorts 0 (IBA 14.2.5.3)."""
+    """Give one port to each node that has none: no device has NumPorts 0 (IBA 14.2.5.3)."""
     for i in np.flatnonzero(nports < 1).tolist():
         problems.add(
             r.node_line[i], f"{shown(r.desc[i] or r.key[i])} has no port; a device has at least one, so 1 is assumed"
@@ -103,8 +103,7 @@ def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np
 
 
 def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: int) -> None:
-    """Reject too large fabrics before anything is allocated: a small file can name many large
-    switches."""
+    """Reject a fabric that is too large before allocating memory: a small file can name many large switches."""
     switches = node_type == NodeType.SWITCH
     need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
     if need > SIZE_LIMIT:
@@ -167,8 +166,8 @@ def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np
 
 
 def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-    """Return NodeGUID and SystemImageGUID columns, 0 if the file has none. Equal NodeGUIDs of
-    different records are a problem, and are kept; a NodeGUID 0 is a problem, and is ignored."""
+    """Return NodeGUID and SystemImageGUID columns, 0 if the file has none. Two records with the
+    same NodeGUID are a problem, and both are kept. A NodeGUID of 0 is a problem and is ignored."""
     node = np.array([max(g, 0) for g in r.node_guid], np.uint64)
     sys = np.array([max(g, 0) for g in r.sys_guid], np.uint64)
     for i in [i for i, g in enumerate(r.node_guid) if g == 0]:
@@ -225,7 +224,7 @@ def _speeds(
     peer = np.where(f.linked, f.port_peer, np.arange(f.sizes.ports))
     active[up] = np.minimum(sup, sup[peer])[up]
     active_lanes[up] = np.minimum(sup_lanes, sup_lanes[peer])[up]
-    # The peer's record first, the port's own record over it.
+    # The peer's record is written first, so the port's own record overrides it.
     for rows, usable in ((f.port_peer, cables.usable), (None, cables.usable)):
         port = f.node_base[c["port_node"][usable]] + c["portnum"][usable]
         if rows is not None:
@@ -275,7 +274,7 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
 
 def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
     """Use the LIDs that records state for their peers: fill in missing LIDs and report
-    contradictions."""
+    contradictions between records."""
     stated = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
     rows = np.flatnonzero(stated)
     node = cables.peer_node[rows]

@@ -46,8 +46,8 @@ _BAD = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Line:
-    """A ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for`` the
-    switch nodes of the line."""
+    """A ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for other switches; ``stands_for``
+    lists the switch nodes that the line represents."""
 
     name: str
     nodes: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Line:
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``topology.conf``. Returns notes on content that Slurm's tree cannot hold."""
+    """Write ``topology.conf``. Returns notes on content that Slurm's tree cannot represent."""
     lines, notes = tree(fabric)
     out = ["# topology.conf for topology/tree, written by softib"]
     for line in lines:
@@ -71,8 +71,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``topology.conf`` for ``topology/block``. Returns notes on content that it cannot
-    hold."""
+    """Write ``topology.conf`` for ``topology/block``. Returns notes on content that it cannot represent."""
     lines, notes = tree(fabric)
     leaves = [line for line in lines if line.nodes]
     out = ["# topology.conf for topology/block, written by softib"]
@@ -90,7 +89,7 @@ def block_sizes(nodes: list[int]) -> list[int]:
 
 
 def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
-    """Return the lines from the leaves up, and notes."""
+    """Return the lines, leaves first, and notes."""
     notes: list[str] = []
     leaf_hosts = _hosts(fabric, notes)
     names = _names(fabric)
@@ -199,8 +198,7 @@ def _apart(fabric: Fabric) -> dict[int, int]:
 
 
 def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
-    """Return the distance of each node from the nearest leaf along switches; a huge number if there
-    is none."""
+    """Return the distance of each switch from the nearest leaf; a huge number if no leaf is reachable."""
     unreached = np.iinfo(np.int64).max
     height = np.full(fabric.sizes.nodes, unreached)
     height[leaves] = 0
@@ -215,8 +213,8 @@ def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
 
 
 def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[int]]:
-    """Return the connected parts of the switches up to ``level``, each ascending, in order of their
-    first switch."""
+    """Return the connected parts of the switches up to height ``level``, each ascending, ordered by
+    their first switch."""
     inside = (height >= 0) & (height <= level)
     a, b = links[:, inside[links].all(axis=0)] if links.size else links
     label = np.arange(len(height))

@@ -1,6 +1,6 @@
 """A fabric under construction, with the ground truth of its structure. A thin layer over
-:class:`FabricBuilder` that names and counts nodes and cables and records the role of each (level,
-rail, group, coordinates, tier) in ``fabric.source.generator``, the ground truth for structure
+:class:`FabricBuilder`. It names and counts nodes and cables, and records their roles (level, rail,
+group, coordinates, tier) in ``fabric.source.generator``, the ground truth for structure
 recognition.
 """
 
@@ -70,7 +70,7 @@ class Blueprint:
         self._labels: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._tier_of: list[np.ndarray] = []
         self._hollow: list[tuple[np.ndarray, int]] = []
-        """Switches with an aggregation node, and its port."""
+        """Switches with an aggregation node, and the port of each to it."""
 
     def switches(self, names: Sequence[str], ports: int, level: int = 1, **labels: Any) -> np.ndarray:
         """Add switches of ``ports`` ports at ``level`` (1 = switches with hosts). ``labels`` are
@@ -90,8 +90,8 @@ class Blueprint:
         return index
 
     def hosts(self, names: Sequence[str], system: Any = None, **labels: Any) -> np.ndarray:
-        """Add one-port channel adapters (level 0). ``system`` is the row, among these, whose GUID
-        is the SystemImageGUID."""
+        """Add one-port channel adapters (level 0). ``system`` gives for each host the row, among
+        these hosts, whose GUID is its SystemImageGUID."""
         speed = self.values["host_generation"] or self.values["generation"]
         sys_guid = None
         if system is not None:
@@ -113,7 +113,7 @@ class Blueprint:
         return self.hosts(host_names(count, adapters), system, **labels)
 
     def links(self, tier: str, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any) -> None:
-        """Add the cables of ``tier``; arguments broadcast against each other, any shape."""
+        """Add the cables of ``tier``; the arguments broadcast against each other and may have any shape."""
         columns = np.broadcast_arrays(*(np.asarray(v) for v in (node_a, portnum_a, node_b, portnum_b)))
         flat = [c.ravel() for c in columns]
         if tier not in self.tiers:

@@ -1,6 +1,6 @@
 """Lengths and media of cables, as the fabric file states them, or derived. The reach of each medium
-is that of NDR in :mod:`softib.iba.catalogue`; slower generations reach farther on copper, so the
-choice is safe for them.
+is that of NDR in :mod:`softib.iba.catalogue`. Slower generations reach farther on copper, so the
+choice is safe for them too.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def apply_cables(
 ) -> None:
     """Give length and medium to every cable that has none.
 
-    ``length_m`` is one number, or one by tier of the generator (``{host-leaf: 2, leaf-spine:
-    20}``). ``medium`` is a name of :class:`CableMedium`, or ``auto``: the cheapest that reaches.
-    Raises :class:`UnknownName`, :class:`InputError`.
+    ``length_m`` is one number, or a number for each tier of the generator (``{host-leaf: 2,
+    leaf-spine: 20}``). ``medium`` is a name of :class:`CableMedium`, or ``auto``: the cheapest that
+    reaches. Raises :class:`UnknownName`, :class:`InputError`.
     """
     if isinstance(length_m, Mapping):
         wanted = _by_tier(fabric, length_m)

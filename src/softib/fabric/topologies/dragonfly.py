@@ -30,6 +30,7 @@ from softib.fabric.topologies.params import (
     radix_parameter,
 )
 from softib.plural import counted, plural
+from softib.ragged import spread
 
 __all__ = ["KINDS"]
 
@@ -40,8 +41,9 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
 
     The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by
     Hastings et al. (CLUSTER 2015), shown in figure 5 of Kim et al. (ISCA 2008): the ports of a
-    group go to the other groups in order. With fewer groups than ``ports + 1`` every pair gets the
-    same number ``ports // (groups - 1)`` of cables, round by round; remaining ports stay free.
+    group go to the other groups in order. With fewer groups than ``ports + 1``, every pair gets the
+    same number of cables, ``ports // (groups - 1)``, one round after another. The remaining ports
+    stay free.
     """
     others = groups - 1
     rounds = ports // others if others > 0 else 0
@@ -55,8 +57,8 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def _dragonfly(values: dict[str, Any]) -> Fabric:
-    """Build the dragonfly described by ``values`` (checked parameters). Ports: hosts, then local,
-    then global cables."""
+    """Build the dragonfly described by ``values`` (checked parameters). Order of ports: hosts, then
+    local cables, then global cables."""
     g = values["g"]
     values = _balanced(values)
     p, a, h, radix = values["p"], values["a"], values["h"], values["radix"]
@@ -126,8 +128,8 @@ DRAGONFLY = Kind(
 
 
 def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
-    """Build the dragonfly+ described by ``values`` (checked parameters). Leaf ports: hosts, then
-    spines; spine: leaves, then global."""
+    """Build the dragonfly+ described by ``values`` (checked parameters). Order of a leaf's ports:
+    hosts, then spines; of a spine's: leaves, then global cables."""
     values = _filled(values)
     g, leaves, spines, p, h, radix, cables = (values[x] for x in ("g", "l", "s", "p", "h", "radix", "parallel"))
     if g > spines * h + 1:
@@ -173,16 +175,38 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
         spine[group_b * spines + port_b % spines],
         start + port_b // spines,
     )
-    at = np.arange(g * leaves * p)
-    host = b.end_hosts(len(at), values["adapters"], group=at // (leaves * p))
-    b.links("host-leaf", leaf[at // p], at % p + 1, host, 1)
+    of_leaf = _hosts_of_leaves(g, leaves, p, values["hosts"])
+    at, place = spread(of_leaf)
+    host = b.end_hosts(len(at), values["adapters"], group=at // leaves)
+    b.links("host-leaf", leaf[at], place + 1, host, 1)
     return b.build()
+
+
+def _hosts_of_leaves(groups: int, leaves: int, p: int, hosts: int | None) -> np.ndarray:
+    """Return the host ports of each leaf in use (int64): ``p``, or one fewer at as many leaves as it takes, the last
+    of each group first."""
+    of_leaf = np.full(groups * leaves, p)
+    if hosts is None:
+        return of_leaf
+    idle = len(of_leaf) * p - hosts
+    if not 0 <= idle < len(of_leaf):
+        least = len(of_leaf) * (p - 1) + 1
+        raise impossible(
+            "dragonfly+",
+            "hosts",
+            f": {hosts:,}; {counted(len(of_leaf), 'leaf', 'leaves')} with p = {p} hold {least:,} to "
+            f"{len(of_leaf) * p:,}; use another p",
+        )
+    group, position = np.divmod(np.arange(len(of_leaf)), leaves)
+    of_leaf[np.lexsort((group, -position))[:idle]] -= 1
+    return of_leaf
 
 
 def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
     """Renumber global port ``port`` of a group (numbered round by round over the other groups) so
-    that the cables to one group have adjacent numbers. Adjacent ports are on different spines: from a
-    leaf to another group there are as many paths up as cables to that group, or spines.
+    that the cables to one group have adjacent numbers. Adjacent ports are on different spines, so
+    the number of paths from a leaf to another group is the number of cables to that group, or of
+    spines.
     """
     others = max(1, groups - 1)
     return port % others * (ports // others) + port // others
@@ -205,6 +229,7 @@ DRAGONFLY_PLUS = Kind(
         Parameter("l", "whole", "leaves per group; by default half the radix", high=254),
         Parameter("s", "whole", "spines per group; by default half the radix", high=254),
         Parameter("p", "whole", "hosts per leaf; by default half the radix", high=254),
+        Parameter("hosts", "whole", "host ports, p or p - 1 at each leaf; by default all", high=1 << 20),
         Parameter("h", "whole", "global cables per spine; by default half the radix", high=254),
         Parameter("parallel", "whole", "cables between a leaf and each spine of its group", 1, high=127),
         adapters_parameter(),

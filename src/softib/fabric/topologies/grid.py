@@ -38,8 +38,8 @@ GRID_PARAMETERS = (
 
 
 class Grid:
-    """The switches and hosts of a grid; ``coordinates`` is int[switches, dims], the last dimension
-    runs fastest."""
+    """The switches and hosts of a grid; ``coordinates`` is int[switches, dims], and the last
+    dimension changes fastest."""
 
     def __init__(
         self, kind: str, values: dict[str, Any], dims: list[int], link_ports: int, names: list[str] | None = None
@@ -76,9 +76,9 @@ class Grid:
 def build_grid(
     kind: str, values: dict[str, Any], dims: list[int], wrap: bool, names: list[str] | None = None
 ) -> Fabric:
-    """Build a torus (``wrap``) or mesh of ``dims``. Ports: hosts, then for each dimension the
-    cables up, then the cables down. In a dimension of 2 a switch has one neighbour: the wrap-around
-    cable would join the same pair.
+    """Build a torus (``wrap``) or mesh of ``dims``. Order of ports: hosts, then for each dimension
+    the cables up, then the cables down. In a dimension of size 2 a switch has one neighbour: the
+    wrap-around cable would join the same pair.
     """
     cables = values["parallel"]
     grid = Grid(kind, values, dims, 2 * cables * len(dims), names)
@@ -106,8 +106,8 @@ def _ring(values: dict[str, Any]) -> Fabric:
 
 
 def _hyperx(values: dict[str, Any]) -> Fabric:
-    """Build the HyperX described by ``values`` (checked parameters). Ports: hosts, then each
-    dimension's cables by coordinate."""
+    """Build the HyperX described by ``values`` (checked parameters). Order of ports: hosts, then
+    each dimension's cables by coordinate."""
     dims, given = values["dims"], values["parallel"]
     cables = given if isinstance(given, list) else [given] * len(dims)
     if len(cables) != len(dims):

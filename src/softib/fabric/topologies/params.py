@@ -41,15 +41,14 @@ class Parameter(Result):
 
 
 def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
-    """Return the error for a bad ``parameter``; ``error.parameter`` is its name, with which a
-    reader finds the line."""
+    """Return the error for a bad ``parameter``. The reader finds the line in the file by ``error.parameter``."""
     error = TopologyError(f"{kind}: {parameter}{'' if reason.startswith(':') else ' '}{reason}")
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
 
 
 def _doc(p: Parameter) -> str:
-    """Return the description of a parameter for an error; empty where it only repeats its name."""
+    """Return the description of a parameter for an error; empty if it only repeats the parameter's name."""
     return f"; {p.doc}" if p.doc != p.name else ""
 
 
@@ -84,7 +83,7 @@ def _ratio(p: Parameter, kind: str, value: Any) -> float:
         number = float(down) / (float(up) if up else 1.0)
     except (ValueError, ZeroDivisionError):
         raise impossible(kind, p.name, f': {value!r} is not a ratio; use 2 or "2:1"') from None
-    # YAML 1.1 reads base 60: an unquoted 2:1 is the number 121, and 1:1 is 61.
+    # YAML 1.1 reads numbers with colons in base 60: an unquoted 2:1 is 121, and 1:1 is 61.
     if not 1 <= number <= 60:
         quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > 60 else ""
         raise impossible(kind, p.name, f": {value!r} must be between 1 and 60{quote}")
@@ -149,7 +148,7 @@ def adapters_parameter() -> Parameter:
 
 
 def default_radix(generation: str) -> int:
-    """Return the number of ports of switches sold at this speed."""
+    """Return the number of ports of switches that are sold at this speed."""
     return DEVICES[SWITCH_BY_GENERATION[speed_named(generation).name]].ports
 
 
@@ -162,7 +161,7 @@ class Kind(Result):
     source: str
     """Source of its rules."""
     parameters: tuple[Parameter, ...] = field(metadata=HIDDEN)
-    """Specific parameters; ``all_parameters`` adds those of every kind."""
+    """Parameters of this kind alone; ``all_parameters`` adds those that every kind has."""
     build: Callable[..., Any] = field(metadata=HIDDEN)
     package: str = field(default="", metadata=HIDDEN)
     """The installed package that provides it; empty for softib's kinds."""
@@ -173,7 +172,7 @@ class Kind(Result):
     @property
     @also("parameters")
     def all_parameters(self) -> tuple[Parameter, ...]:
-        """Return the specific parameters, then those of every kind."""
+        """Return the parameters of this kind, then those that every kind has."""
         return (*self.parameters, *COMMON)
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:

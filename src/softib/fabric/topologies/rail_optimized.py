@@ -7,8 +7,8 @@ leaf of rail r. Half of a leaf's ports go up, spread evenly over the fewest spin
 Source: NVIDIA DGX SuperPOD reference architecture (H100, B200). Its tables give leaves, spines and
 cables of 1 to 4 units with 31, 63, 95 and 127 nodes; one slot of the last unit holds UFM. The table
 of larger systems has two tiers up to 8 units (64 leaves, 32 spines: the limit of 64 ports) and a
-core tier beyond: 16 units on 128 leaves, 128 spines, 64 cores; 32 on 256, 256, 128; 64 on 512,
-512, 256. In those systems units are full and UFM is elsewhere.
+core tier beyond. 16 units have 128 leaves, 128 spines and 64 cores; 32 units have 256, 256 and 128;
+64 units have 512, 512 and 256. In those systems units are full and UFM is elsewhere.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _shape(values: dict[str, Any], units: int) -> TreeShape:
 
 
 def _has_ufm(values: dict[str, Any], units: int) -> bool:
-    """Return whether UFM takes the last slot of the last unit: by default if the reference design
-    does and the slot is free."""
+    """Return whether UFM takes the last slot of the last unit. By default it does if the slot is
+    free and the reference design puts UFM there."""
     wanted, slots = values["ufm"], values["nodes_per_unit"]
     free = values["nodes"] < units * slots
     enough = values["rails"] >= UFM_HOSTS * UFM_PORTS
@@ -120,8 +120,8 @@ def _add_nodes(b: Blueprint, leaves: np.ndarray, values: dict[str, Any]) -> None
 
 
 def _add_ufm(b: Blueprint, leaves: np.ndarray, units: int, values: dict[str, Any]) -> None:
-    """Add two UFM hosts with two ports each in the last slot of the last unit, one port per rail:
-    each leaf has one free port there."""
+    """Add two UFM hosts with two ports each in the last slot of the last unit, one port per rail.
+    Each leaf has one free port there."""
     rails, slots = values["rails"], values["nodes_per_unit"]
     i = np.arange(UFM_HOSTS * UFM_PORTS)
     names = [f"ufm-{n + 1} mlx5_{p}" for n in range(UFM_HOSTS) for p in range(UFM_PORTS)]

@@ -45,7 +45,7 @@ SM_FILES = (
 )
 YAML_SUFFIXES = (".yaml", ".yml")
 YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)
-"""A fabric.yaml has one of these at its top level; no other format has such a line."""
+"""A fabric.yaml has one of these keys at its top level; no other format has such a line."""
 IMPORT_KEYS = ("import", "ibnl", "node_name_map")
 
 
@@ -60,13 +60,13 @@ def is_fabric_yaml(path: str | Path) -> bool:
 
 
 def stated_name(path: str | Path) -> str:
-    """Return ``name:`` of the fabric.yaml at ``path``; the file's name without suffixes if it has
-    none, is not a fabric.yaml, or cannot be read."""
+    """Return ``name:`` of the fabric.yaml at ``path``. If the file has no name, is not a
+    fabric.yaml or cannot be read, return its file name without suffixes."""
     from softib.plain_yaml import load_yaml
 
     name = None
     with contextlib.suppress(InputError):
-        name = load_yaml(Path(path))[0].get("name") if Path(path).is_file() and is_fabric_yaml(path) else None
+        name = load_yaml(Path(path)).data.get("name") if Path(path).is_file() and is_fabric_yaml(path) else None
     return name if isinstance(name, str) and name else Path(path).name.split(".")[0]
 
 
@@ -78,12 +78,12 @@ def load_fabric_yaml(
 ) -> ReadResult:
     """Build the fabric that the file at ``path`` describes, including faults. The options go to the
     reader of an imported dump unless the file sets them; a ``node_name_map`` also names the nodes
-    of a generated fabric. Names of files in it are relative to its directory (of standard input:
-    the current one).
+    of a generated fabric. File names in it are relative to its directory (for standard input: to
+    the current directory).
 
-    ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute)
-    and ``faults`` (the planted faults). ``problems`` are those of an imported dump. Raises
-    :class:`InputError` (or a subclass) in one line with file and line of the wrong key.
+    ``extra`` holds ``sm`` (the subnet manager's options, with absolute file names) and ``faults``
+    (the planted faults). ``problems`` are those of an imported dump. Raises :class:`InputError` (or
+    a subclass) in one line with file and line of the wrong key.
     """
     from softib.plain_yaml import load_yaml
 
@@ -145,15 +145,16 @@ def count(fabric: Fabric) -> dict[str, int | None]:
 
 @contextmanager
 def _at(file: Path, lines: Any, path: tuple[str | int, ...]) -> Iterator[None]:
-    """Add to errors raised inside the file and line of ``path``, or of the parameter below it that
-    they name."""
+    """Add file and line to errors raised inside: the line of ``path``, or of the parameter below it
+    that the error names."""
     try:
         yield
     except SoftibError as error:
         parameter = getattr(error, "parameter", None)
         line = lines.of((*path, parameter) if parameter else path)
         message = f"{file}:{line}: {error}"
-        # UnknownName builds its own text from parts; its message is complete here, so it becomes a plain InputError.
+        # UnknownName would build its text from parts. Its message is already complete, so it becomes a plain
+        # InputError.
         kind = InputError if isinstance(error, UnknownName) else type(error)
         raise kind(message) from None
 
@@ -191,7 +192,7 @@ def _path_of(error: Any) -> tuple[str | int, ...]:
 
 
 def _where(error: Any) -> str:
-    """Return the path of an error without the union member that pydantic appends."""
+    """Return the path of an error without the union member that pydantic appends to it."""
     return ".".join(str(p) for p in _path_of(error) if not str(p).startswith(("float", "dict[", "constrained")))
 
 

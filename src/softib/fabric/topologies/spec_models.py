@@ -22,8 +22,8 @@ class Part(BaseModel):
 
 
 class Cables(Part):
-    """``medium`` auto: the cheapest that reaches; ``length_m`` one number, or one by tier
-    (``leaf-spine: 20``)."""
+    """``medium: auto`` selects the cheapest medium that reaches; ``length_m`` is one number, or a
+    number for each tier (``leaf-spine: 20``)."""
 
     medium: StrictStr = Field("auto", description="auto (by length), DAC, ACC, AOC, MMF, SMF or backplane")
     length_m: Metres | dict[StrictStr, Metres] | None = Field(
@@ -172,7 +172,7 @@ Positive = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
 
 
 class HostCosts(Part):
-    """Host costs of messages, where they differ from the defaults of the adapters' generation."""
+    """Message costs of a host, if they differ from the defaults of its adapter's generation."""
 
     pcie: Annotated[StrictStr, Field(pattern=r"^gen[1-6]x(1|2|4|8|16|32)$")] | None = Field(
         None, description="host interface of the adapters, for example gen4x16; a narrow one limits their data rate"
@@ -240,7 +240,7 @@ class FabricFile(Part):
     @field_validator("faults", mode="before")
     @classmethod
     def _none(cls, faults: Any) -> Any:
-        """A list whose lines are all comments is empty."""
+        """A list in which every line is commented out is read as None; treat it as empty."""
         return [] if faults is None else faults
 
 
@@ -260,7 +260,7 @@ TYPES = {
 """JSON types of each form of a parameter."""
 IMPORT = {"type": "object", "required": ["import"], "properties": {"import": {"type": "string"}}}
 OF_THE_FILE = ("name", "generation")
-"""Parameters that stand at the top of the file, for every kind."""
+"""Parameters at the top level of the file, for every kind."""
 
 
 def fabric_schema() -> dict[str, Any]:

@@ -28,11 +28,11 @@ def tier_name(level: int) -> str:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """``m``, ``w``, ``p`` by tier (index 0 = between hosts and leaves); ``leaves`` is the number of
-    leaves, filled from the left.
+    """``m``, ``w``, ``p`` are indexed by tier (0 = between hosts and leaves). ``leaves`` is the
+    number of leaves, filled from the left.
 
-    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1: below it are the
-    ports for children, used or not.
+    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1. The ports below it
+    are for children, used or not.
     """
 
     m: tuple[int, ...]
@@ -54,7 +54,7 @@ class TreeShape:
         return count
 
     def roots(self, level: int) -> int:
-        """Return the number of switches at the top of one subtree of ``level``."""
+        """Return the number of top switches of one subtree of ``level``."""
         return math.prod(self.w[:level])
 
     def switches(self, level: int) -> int:
@@ -81,9 +81,9 @@ def evenly_spread(children: int, up: int, down: int) -> int:
     """Return the number of parents: the smallest s >= ceil(children * up / down) that divides
     ``up``.
 
-    With it every child has the same number ``up // s`` of cables to each parent. It reproduces the
-    spine column of NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8, 16, 24, 32
-    leaves of 64 ports, 32 up).
+    With this number, every child has the same number ``up // s`` of cables to each parent. It
+    reproduces the spine column of NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8,
+    16, 24, 32 leaves of 64 ports, 32 up).
     """
     least = max(1, -(-children * up // down))
     return next(s for s in range(least, up + 1) if up % s == 0)
@@ -112,9 +112,9 @@ def wire_tree(b: Blueprint, shape: TreeShape, radix: int, pod_level: int) -> lis
     """Add the switches of every tier and the cables between tiers; returns node indices by tier,
     leaves first.
 
-    Child ports ``1…`` carry children in order (parallel cables side by side), uplinks follow from
-    ``first_up``, parents in order. ``pod_level``: the tier whose subtrees are called pods (label
-    ``pod``).
+    Child ports ``1…`` hold the children in order (parallel cables side by side). Uplinks begin at
+    ``first_up``, with the parents in order. ``pod_level``: the tier whose subtrees are called pods
+    (label ``pod``).
     """
     tiers: list[np.ndarray] = []
     for t in range(1, shape.levels + 1):

@@ -1,13 +1,13 @@
 """The catalogue of devices: adapters, switches, Ethernet switches and cables, with a source for
 every figure.
 
-The rows are in the TOML files of this folder: ``figure = [value, "source"]``. Checks, simulation,
-the agents' firmware, the PCI tree of ``softib run`` and planning read them; ``docs/devices.md``
-lists them and counts the unknown figures. A figure that is absent is unknown and reads None. The source of a figure
-that softib needs but no one publishes begins with ``assumed``; for a figure chosen by measurements, the source
-names the dataset after ``fitted``.
+The rows are in the TOML files of this folder: ``figure = [value, "source"]``. They are read by
+checks, the simulator, the agents' firmware, the PCI tree of ``softib run`` and planning.
+``docs/devices.md`` lists them and counts the unknown figures. A figure that is absent is unknown
+and reads None. Some figures that softib needs are published by no one: their source begins with
+``assumed``. For a figure chosen by measurements, the source names the dataset after ``fitted``.
 
-Standard library only: the package's build reads the catalogue before NumPy is installed.
+This module uses only the standard library: the package's build reads the catalogue before NumPy is installed.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapter(Part):
-    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``:
-    today's name of the company; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the generations that this row
-    represents if a source names no device."""
+    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``: the
+    company's current name; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the generations that
+    this row represents if a source names no device."""
 
     FIGURES: ClassVar = {
         "ports": "ports of a node (NodeInfo.NumPorts); a port of ConnectX-4 and later is a node of its own",
@@ -97,7 +97,7 @@ class Adapter(Part):
 
     @property
     def memory_gbps(self) -> float | None:
-        """``host_gbps``, or the rate of its PCIe; None if neither is known."""
+        """Return ``host_gbps``, otherwise the rate of its PCIe; None if neither is known."""
         if self.host_gbps is not None or self.pcie_generation is None or self.pcie_lanes is None:
             return self.host_gbps
         return pcie_gbps(self.pcie_generation, self.pcie_lanes)
@@ -105,7 +105,7 @@ class Adapter(Part):
 
 @dataclass(frozen=True)
 class Switch(Part):
-    """A switch chip. ``systems``: products built of it; the other fields as in :class:`Adapter`."""
+    """A switch chip. ``systems``: products built with this chip; the other fields are those of :class:`Adapter`."""
 
     FIGURES: ClassVar = {
         "radix": "external ports at the full speed",
@@ -165,11 +165,11 @@ class EthernetSwitch(Part):
 
 @dataclass(frozen=True)
 class Cable(Part):
-    """A kind of cable: ``medium`` as in :class:`softib.fabric.columns.CableMedium`, at a ``generation``.
+    """A kind of cable: its ``medium`` (:class:`softib.fabric.columns.CableMedium`) at a ``generation``.
 
-    ``orders``: the vendor's order numbers, up to the length, by item: ``cable`` (between two switches, or a switch
-    and a host if cages have one port), ``splitter`` (one cage of a
-    switch to two hosts), ``cage`` and ``host`` (the transceivers of both ends) and ``fibre``.
+    ``orders`` maps items to the vendor's order numbers by maximum length: ``cable`` (between two
+    switches, or a switch and a host if cages have one port), ``splitter`` (one cage of a switch to
+    two hosts), ``cage`` and ``host`` (the transceivers of both ends) and ``fibre``.
     """
 
     FIGURES: ClassVar = {
@@ -228,20 +228,20 @@ SWITCH_OF = {generation: part for part in SWITCHES for generation in part.typica
 
 
 PCIE_GBPS = {1: 2.0, 2: 4.0, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
-"""Gb/s of a lane by generation without the line code: 8b/10b, 128b/130b, FLITs of 256 bytes (PCI Express base
-specification)."""
+"""Gb/s of a lane by generation, without the line code (8b/10b, 128b/130b, FLITs of 256 bytes; PCI
+Express base specification)."""
 PCIE_PAYLOAD, PCIE_HEADERS = 512, 20
-"""Bytes of a packet of PCIe: the largest payload (assumed; servers set 128 to 512), and its headers
+"""Bytes of a PCIe packet: the largest payload (assumed; servers set 128 to 512), and its headers
 (framing 2, sequence 2, header 12, CRC 4)."""
 
 
 def pcie_gbps(generation: int, lanes: int) -> float:
-    """Return the Gb/s of payload of a PCIe link in one direction."""
+    """Return the payload rate in Gb/s of a PCIe link in one direction."""
     return PCIE_GBPS[generation] * lanes * PCIE_PAYLOAD / (PCIE_PAYLOAD + PCIE_HEADERS)
 
 
 def ethernet_switch(gbps: float) -> EthernetSwitch:
-    """Return the first switch as fast as ``gbps`` (within 2 %); the fastest one for larger values."""
+    """Return the first switch whose ports run at ``gbps`` (within 2 %); the fastest switch for larger values."""
     return next((p for p in ETHERNET_SWITCHES if p.gbps * 1.02 >= gbps), ETHERNET_SWITCHES[-1])
 
 

@@ -1,15 +1,17 @@
 """Adaptive routing of Mellanox' switches: vendor attributes of the subnet management class (0xff20
 … 0xffbd).
 
-IDs and the layouts of data are those of NVIDIA's OpenSM (``iba/ib_types.h`` and
-``opensm/osm_advanced_routing.h``, GPL or BSD); the bits of ``CapabilityMaskSMP`` those of mstflint
-(GPL or BSD). That header does not define how AttributeModifier selects a block of groups, nor the order of bits in
-a port mask; both are softib's own and documented with the structures.
+IDs and data layouts are those of NVIDIA's OpenSM (``iba/ib_types.h`` and
+``opensm/osm_advanced_routing.h``, GPL or BSD). The bits of ``CapabilityMaskSMP`` are those of
+mstflint (GPL or BSD). OpenSM's headers do not define how AttributeModifier selects a block of
+groups, nor the order of bits in a port mask. Both are softib's choice and documented with the
+structures.
 
-A switch forwards a packet to a LID by its AR table: only through the port (``STATIC``), through any port of the
-LID's group for each packet (``FREE``) or once for each flow (``BOUNDED``). For a group without a port that is
-up, the port of the table is used. With ``fr_enabled`` a port of the table that is down is replaced by
-one of the LID's group, ``STATIC`` or not (local repair): the hardware meaning of the bit is not public.
+The AR table gives the state of each LID. ``STATIC``: packets leave only through the LID's port.
+``FREE``: the switch chooses a port of the LID's group for each packet. ``BOUNDED``: it chooses once
+per flow. If no port of the group is up, the port of the table is used. With ``fr_enabled``, a port
+of the table that is down is replaced by a port of the LID's group, even for ``STATIC`` (local
+repair). This is an assumption: the hardware meaning of the bit is not public.
 """
 
 from __future__ import annotations
@@ -29,20 +31,21 @@ __all__ = [
 ]
 
 AR_GROUPS = 1024
-"""Groups of softib's switches (GroupCap; the field allows 4095). Group 0 stays empty: a table of zeros names it."""
+"""Groups of softib's switches (GroupCap; the field allows 4095). Group 0 stays empty, because a
+table of zeros refers to it."""
 AR_LFT_BLOCK = 16
 """LIDs of an ARLinearForwardingTable block."""
 AR_GROUP_BLOCK = 2
-"""Groups of an ARGroupTable block, if each has one subgroup."""
+"""Groups in an ARGroupTable block if each group has one subgroup."""
 AR_GROUP_COPY_ENTRIES = 16
 BOUNDED, FREE, STATIC, HASH = 0, 1, 2, 3
 """LID states. ``HASH`` (hash-based forwarding) is not supported here."""
 STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
-"""Of the fabric's column ``ar_lft``: ``state << 14 | group``."""
+"""Layout of the fabric's column ``ar_lft``: ``state << 14 | group``."""
 UD, RC, UC, DC = 1, 2, 4, 8
 """Bits of ``by_transport_disable``."""
 CAPABILITY_MODIFIER = 4
-"""AttributeModifier of GeneralInfo (0xff17) that requests ``CapabilityMaskSMP``."""
+"""AttributeModifier of GeneralInfo (0xff17) that selects ``CapabilityMaskSMP``."""
 
 
 class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox GeneralInfo, AttributeModifier 4; mstflint"):
@@ -103,9 +106,9 @@ class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h,
 
 
 class ARGroupTable(Structure, size=64, attr=0xFF21, section="NVIDIA OpenSM ib_types.h, ib_ar_group_table_t"):
-    """Two port masks of 256 bits. softib's own: AttributeModifier is the block, which holds groups
-    2 block and 2 block + 1; a mask is a big-endian number whose bit p is port p, like the masks of
-    SwitchCongestionSetting."""
+    """Two port masks of 256 bits. softib's choice: AttributeModifier is the block, which holds
+    groups 2 block and 2 block + 1. A mask is a big-endian number whose bit p is port p, like the
+    masks of SwitchCongestionSetting."""
 
     sub_group_0 = array(32, 8, "ports of group 2 block")
     sub_group_1 = array(32, 8, "ports of group 2 block + 1")
@@ -122,14 +125,13 @@ class ARLinearForwardingTableEntry(Structure, size=4, section="NVIDIA OpenSM ib_
 
 
 class ARLinearForwardingTable(Structure, size=64, attr=0xFF23, section="NVIDIA OpenSM ib_types.h, ib_ar_lft_t"):
-    """A block of 16 LIDs, ARLinearForwardingTableEntry each; AttributeModifier is the block (bits
-    0-23)."""
+    """A block of 16 LIDs, one ARLinearForwardingTableEntry each; AttributeModifier is the block (bits 0-23)."""
 
     entry = array(AR_LFT_BLOCK, 32, "ARLinearForwardingTableEntry")
 
 
 class ARGroupTableCopy(Structure, size=64, attr=0xFFBD, section="NVIDIA OpenSM ib_types.h, ib_ar_group_copy_t"):
-    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first), 0 and 0 mean no range.
-    Set only."""
+    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first); (0, 0)
+    means no range. Set only."""
 
     entry = array(AR_GROUP_COPY_ENTRIES, 32, "last group (16 bits), first group (16)")

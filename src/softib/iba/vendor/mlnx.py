@@ -1,7 +1,7 @@
-"""Mellanox' vendor class 0x0a, as far as infiniband-diags' ``vendstat`` publishes it.
+"""Mellanox' vendor class 0x0a, to the extent that infiniband-diags' ``vendstat`` publishes it.
 
-Class version 1; data begin at byte 24 of the MAD (vendor range 1), where the first eight bytes stay empty.
-Attributes without a public layout (0x91 on) are not included.
+Class version 1. Data begins at byte 24 of the MAD (vendor range 1), and its first eight bytes stay
+empty. Attributes without a public layout (0x91 on) are not included.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ __all__ = [
 
 ACCESS_REGISTER = 0x51
 CAPABILITY_AT, CAPABLE = 136, 1 << 20
-"""Byte of GeneralInfo (class 0x0a) that holds the capability mask, and its bit for this attribute.
+"""Byte of GeneralInfo (class 0x0a) that holds the capability mask, and the bit that announces this attribute.
 """
 REGISTER_AT = 36
 """Byte of the MAD at which the register begins."""
 BLOCK_SIZE = 220
 PPCNT, PDDR, PPHCR = 0x5008, 0x5031, 0x503E
-"""Counters of a port, its diagnostics, its histogram's ranges."""
+"""The three registers: counters of a port, its diagnostics, the ranges of its histogram."""
 UNKNOWN_REGISTER, BAD_PARAMETER = 0x14, 0x1C
-"""MAD status of a register, and of an index, that the device does not have."""
+"""MAD statuses for a register, and for an index, that the device does not have."""
 MODULE_PAGE = 3
 HISTOGRAM_GROUP = 0x23
 KP4, LOW_LATENCY, KR4 = 1, 2, 3
 """PPHCR.active_hist_type: RS(544,514); RS(272,257+1); RS(528,514)."""
 BINS = 16
-"""Bins of a histogram with one for each number of symbols that RS(544,514) corrects, 0 to 15.
+"""Number of bins of a histogram that has one bin for each number of symbols that RS(544,514) can correct, 0 to 15.
 """
 
 
 class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pphcr"):
-    """Beginning of each of the three: the port, the group of counters or page."""
+    """The beginning of each of the three registers: the port, and the group of counters or the page."""
 
     _reserved0 = reserved(8)
     local_port = field(8, "portnum")
@@ -66,9 +66,9 @@ class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pp
 
 
 class ModuleInfo(Structure, size=208, section="mstflint: pddr_module_info"):
-    """Page 3 of PDDR: identity and measurements of the module in a port (SFF-8636 / CMIS). Optical power in the
-    unit of the
-    request's ``module_info_ext``; all zeros: no module answered."""
+    """Page 3 of PDDR: identity and measurements of the module in a port (SFF-8636 / CMIS). Optical
+    power is in the unit that the request's ``module_info_ext`` selects. If all bytes are zero, no
+    module answered."""
 
     cable_technology = field(8, "SFF-8636 byte 147")
     _reserved0 = reserved(24)
@@ -134,8 +134,7 @@ IS3_DEVICE_ID = 47396
 """InfiniScale III, whose configuration space holds PortXmitWait."""
 IS3_PORTS = 24
 XMIT_WAIT_ADDRESS, XMIT_WAIT_STEP = 0x10013C, 0x1000
-"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP; group 1 is port 4, and port 24 is followed by port
-1."""
+"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP. Group 1 is port 4; after port 24 follows port 1."""
 
 EXT_FW_DEVICES = (
     (0x0245, 0x0245),
@@ -147,7 +146,7 @@ EXT_FW_DEVICES = (
     (0x1003, 0x101B),
     (0xA2D2, 0xA2D2),
 )
-"""DeviceIDs (first, last) whose GeneralInfo has the extended firmware version in the middle:
+"""DeviceIDs (first, last) whose GeneralInfo has the extended firmware version in its middle:
 SwitchX, Switch-IB, Quantum, InfiniScale IV, ConnectX-3 to -6, BlueField."""
 
 
@@ -179,8 +178,7 @@ class GeneralInfo(Structure, size=108, attr=0x17, section="vendstat: IS3 general
 
 
 class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmware information"):
-    """Follows ``ini_file_version`` on the devices of EXT_FW_DEVICES and moves the software version
-    back."""
+    """On the devices of EXT_FW_DEVICES this follows ``ini_file_version`` and moves the software version back."""
 
     major = field(32, "firmware version")
     minor = field(32, "firmware version")
@@ -188,8 +186,7 @@ class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmwar
 
 
 class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="vendstat: config space access"):
-    """A record, of up to 18 after the eight empty bytes; AttributeModifier is 2 << 22 | records <<
-    16."""
+    """A record; up to 18 follow the eight empty bytes. AttributeModifier is 2 << 22 | records << 16."""
 
     address = field(32, "register")
     data = field(32, "its value")

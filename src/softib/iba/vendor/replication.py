@@ -1,13 +1,13 @@
 """Replication between subnet managers: vendor class 0x0d (IBA 13.4.4 leaves 0x09 to 0x0f to
 vendors).
 
-IBA 14.4 lets managers elect a master and does not define the state that a standby has. **Class, attributes and
-layouts here are softib's own**: no other manager supports them. Class version 1, GMPs
-on QP 1, no RMPP. Bytes 24-31 are the SM_Key.
+IBA 14.4 lets managers elect a master, but does not define how a standby gets the master's state.
+**Class, attributes and layouts are softib's own**: no other manager supports them. Class version 1,
+GMPs on QP 1, no RMPP. Bytes 24-31 are the SM_Key.
 
-A standby reads its master's sequence number with Get(ReplicaState); the master sends its records with
-Set(ReplicaRecords), all of them once and then changes, each MAD with the next sequence number, and the standby
-acknowledges each.
+A standby reads its master's sequence number with Get(ReplicaState). The master then sends its
+records with Set(ReplicaRecords): all of them once, later only changes. Each MAD has the next
+sequence number, and the standby acknowledges it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ HEAD_AT, RECORDS_AT = 24, 56
 RECORD_OCTETS = 256 - RECORDS_AT
 """Bytes of records in one MAD."""
 STATE_ATTR, RECORDS_ATTR = 0x10, 0x11
-"""Attribute IDs of ReplicaState and ReplicaRecords. Both have a :class:`ReplicaHead`; records
-follow it in the second."""
+"""Attribute IDs of ReplicaState and ReplicaRecords. Both begin with a :class:`ReplicaHead`; in the
+second, records follow it."""
 
 
 class ReplicaFlag(IntEnum):

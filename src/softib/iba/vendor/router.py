@@ -2,8 +2,8 @@
 
 Layouts as in the public headers of NVIDIA's OpenSM (``iba/ib_types.h``: ``ib_router_info_t``,
 ``ib_rtr_adj_table_block_t``, ``ib_rtr_next_hop_table_block_t``) and of ibis
-(``packets_layouts.h``), which agree. A site-local prefix is 0xfec0, 32 zero bits and a subnet
-number of 16 bits (IBA 4.1.1): the table of adjacent subnets has only the number.
+(``packets_layouts.h``), which agree. A site-local prefix is 0xfec0, 32 zero bits and a 16-bit
+subnet number (IBA 4.1.1). The table of adjacent subnets holds only this number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from softib.iba.structure import Structure, field, reserved
 __all__ = ["ADJACENT_BLOCK", "NEXT_HOP_BLOCK", "SITE_LOCAL", "AdjacentSubnet", "NextHop", "RouterInfo"]
 
 SITE_LOCAL = 0xFEC0_0000_0000_0000
-"""Prefix of site-local GIDs, of subnet number 0."""
+"""Prefix of site-local GIDs of subnet number 0."""
 ADJACENT_BLOCK, NEXT_HOP_BLOCK = 8, 4
 """Records of one block of each table; AttributeModifier is the block."""
 
@@ -54,7 +54,7 @@ class AdjacentSubnet(Structure, size=8, section="Mellanox vendor attribute 0xffd
 
 
 class NextHop(Structure, size=16, section="Mellanox vendor attribute 0xffd1"):
-    """A subnet that the router leads to: one record of four."""
+    """A subnet that is reachable through the router: one record of four."""
 
     subnet_prefix = field(64, "prefix of its GIDs")
     weight = field(8, "of this path among several")

@@ -1,13 +1,14 @@
 """Aggregation trees (SHARP): the aggregation management class 0x0b.
 
-The class and its attribute IDs are public; no layout of them was found under an open licence.
-**Every layout here is softib's own**, after the description of the protocol by Graham et al. ("Scalable
+The class and its attribute IDs are public, but no layout was found under an open licence. **Every
+layout here is softib's own**, following the description of the protocol by Graham et al. ("Scalable
 Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction",
-COMHPC 2016): aggregation nodes are joined to trees by reliable connections between QPs; a tree has
-one root, and each node of it a parent and children; a job gets a tree and a quota of its resources.
-A manager with the real class does not support these devices, nor does softib's manager support real ones.
+COMHPC 2016). Aggregation nodes are joined to trees by reliable connections between QPs. A tree has
+one root; each of its nodes has a parent and children. A job gets a tree and a quota of its
+resources. A manager for the real class does not support these devices, and softib's manager does
+not support real ones.
 
-Class version 1. Data begin at byte 64 of the MAD; bytes 24-31 are the key of the class, which no device checks.
+Class version 1. Data begins at byte 64 of the MAD. Bytes 24-31 are the key of the class, which no device checks.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ __all__ = [
 
 SHARP_CLASS_VERSION = 1
 SHARP_TREES, SHARP_CHILDREN, SHARP_QPS = 1024, 64, 4096
-"""Capacity of an aggregation node's tables: trees (IDs 0 …), children of a tree, QPs (QPNs 1 …; 0 is none)."""
+"""Capacity of an aggregation node's tables: trees (IDs from 0), children of a tree, QPs (QPNs from 1; 0 is none)."""
 CHILD_BLOCK = 32
 """Children of a TreeConfig block."""
 DISABLED, ENABLED = 0, 1
 """Of ``tree_state`` and ``qp_state``."""
 LATENCY, STREAMING = 0, 1
-"""Kinds of trees: small reductions, many at a time (LLT); streaming aggregation of large ones, which uses the whole
-data path of a switch (SAT)."""
+"""Kinds of trees. LATENCY (LLT): many small reductions at a time. STREAMING (SAT): streaming
+aggregation of large ones, which uses the whole data path of a switch."""
 
 
 OTHER_TREES = 63
-"""Trees of an aggregation node in a switch that is not in :mod:`softib.iba.catalogue`; assumed.
+"""Number of trees of an aggregation node in a switch that :mod:`softib.iba.catalogue` does not list; assumed.
 """
 
 
@@ -84,9 +85,9 @@ class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
 
 
 class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
-    """The part of one tree at a node. AttributeModifier: tree ID in bits 0-15, block of children in
-    bits 16-23. A Set of block 0 sets the head too; a Set of another block only the children of that
-    block."""
+    """The part of one tree that is at a node. AttributeModifier: tree ID in bits 0-15, block of
+    children in bits 16-23. A Set of block 0 also sets the head; a Set of another block changes only
+    the children of that block."""
 
     tree_state = field(8, "0 disabled, 1 enabled")
     kind = field(8, "0 latency, 1 streaming")

@@ -1,18 +1,18 @@
 """Virtual ports of a Mellanox HCA: vendor attributes of subnet management.
 
 Layouts as in ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPortInfo``,
-``SMP_VNodeInfo``, ``SMP_VPortState``); NVIDIA's OpenSM (``iba/ib_types.h``) was compared for
-VNodeInfo, and agrees. Attribute IDs as in ibis' attribute list and, for VirtualizationInfo,
-VPortInfo, VPortState and VPortGUIDInfo, in ``ib_types.h``.
+``SMP_VNodeInfo``, ``SMP_VPortState``). The layout of VNodeInfo in NVIDIA's OpenSM
+(``iba/ib_types.h``) agrees. Attribute IDs are those in ibis' attribute list; those of
+VirtualizationInfo, VPortInfo, VPortState and VPortGUIDInfo are also in ``ib_types.h``.
 
-Their meaning is described in NVIDIA's OpenSM, too: ``osm_vport.h`` (the LID of a virtual port), ``osm_virt_mgr.h``
-(stages of a sweep; VPortStateChange is read between sweeps). VPortPKeyTable
-has the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), VNodeDescription that of
+NVIDIA's OpenSM also describes their meaning: ``osm_vport.h`` (the LID of a virtual port),
+``osm_virt_mgr.h`` (stages of a sweep; VPortStateChange is read between sweeps). VPortPKeyTable has
+the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), and VNodeDescription those of
 NodeDescription.
 
-softib's own definitions, since no public source has them: the numbers in AttributeModifier
-(:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), the fields that a Set writes, that writing 1 clears
-VPortStateChange (as in SwitchInfo), and trap 1144.
+No public source defines the following, so they are softib's choice: the numbers in
+AttributeModifier (:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), the fields that a Set
+writes, clearing VPortStateChange by writing 1 (as in SwitchInfo), and trap 1144.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ VPORT_STATE_CHANGE = 1144
 
 
 def vport_modifier(index: Any, block: Any = 0) -> Any:
-    """Return AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as
-    P_KeyTable's. For VPortInfo, VNodeInfo and VNodeDescription it is the index, for VPortState the
-    block. The port is the one that the SMP enters."""
+    """Return the AttributeModifier of VPortGUIDInfo and VPortPKeyTable: the index in the upper
+    half, the block in the lower half, as in P_KeyTable. For VPortInfo, VNodeInfo and
+    VNodeDescription it is the index; for VPortState, the block. The physical port is the one that
+    the SMP enters."""
     return index << 16 | block
 
 
 class VirtualizationInfo(Structure, size=64, attr=0xFFB0, section="Mellanox vendor attribute"):
-    """The number of virtual ports of a port, and whether they are in use."""
+    """The number of virtual ports of a port, and whether virtualization is enabled."""
 
     vport_cap = field(16, "highest possible index of a virtual port")
     vport_index_top = field(16, "highest index of an enabled one")

@@ -1,7 +1,7 @@
-"""Routing chains: the engine of each part of a fabric (the documents ``port-groups.txt`` and ``routing-chains.txt``
-of NVIDIA's OpenSM).
+"""Routing chains: a separate engine for each part of a fabric (the documents ``port-groups.txt``
+and ``routing-chains.txt`` of NVIDIA's OpenSM).
 
-Three files, each of blocks of ``key: value`` lines::
+Three files, each made of blocks of ``key: value`` lines::
 
     port-group                      topology                        unicast-step
     name: leaves                    id: 1                           id: 2
@@ -9,7 +9,8 @@ Three files, each of blocks of ``key: value`` lines::
     end-port-group                  hca-grp: hosts                  topology: 1
                                     end-topology                    end-unicast-step
 
-OpenSM skips meaningless lines (a fallback to no step); this reader names file and line.
+OpenSM skips meaningless lines (for example, a fallback to a step that does not exist); this reader
+reports them with file and line.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
 
 PREDEFINED = ("ALL", "ALL_SWITCHES", "ALL_CAS")
 ONE_VL = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "file")
-"""Engines of a step. The others assign SLs to whole paths, while a path may pass the parts of several steps."""
+"""Engines of a step. The other engines assign SLs to whole paths, but a path may cross the parts of several steps."""
 MOST_PORT = 254
 
 Ports = frozenset[int]
@@ -48,8 +49,8 @@ Ports = frozenset[int]
 
 @dataclass(frozen=True)
 class HostRule:
-    """Adapters whose NodeDescription begins with the word ``host``; ``hca`` is the number of
-    ``HCA-n`` or ``mlx5_n``, None: any."""
+    """Adapters whose NodeDescription begins with the word ``host``; ``hca`` is the number in
+    ``HCA-n`` or ``mlx5_n``, None for any."""
 
     host: str
     ports: Ports = frozenset()
@@ -66,8 +67,8 @@ class NameRule:
 
 @dataclass(frozen=True)
 class PortGroup:
-    """Ports by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, and of other groups; the group is
-    the union of all rules."""
+    """Ports given by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, or by other
+    groups; the group is the union of all rules."""
 
     name: str = ""
     guids: tuple[tuple[int, Ports], ...] = ()
@@ -80,7 +81,7 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """A part of the fabric: names of the groups of its switch ports and of its adapters."""
+    """A part of the fabric: the names of the group of its switch ports and of the group of its adapters."""
 
     id: int = 0
     switches: str = ""
@@ -89,9 +90,9 @@ class Topology:
 
 @dataclass(frozen=True)
 class Step:
-    """``topology`` 0 is the whole fabric. ``fallback_to``: the step that this one replaces if it fails, 0: none.
-    ``config``: path of a file of OpenSM's options; ``options``: its engine
-    options, None: those of the whole chain."""
+    """``topology`` 0 is the whole fabric. ``fallback_to``: the step that this one replaces if that
+    step fails, 0: none. ``config``: path of a file with OpenSM's options. ``options``: the engine
+    options in it, None: those of the whole chain."""
 
     id: int = 0
     engine: str = ""
@@ -103,7 +104,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ChainPolicy:
-    """The three files. ``steps`` ascend by ID; the first is of the whole fabric."""
+    """The three files. ``steps`` ascend by ID; the first covers the whole fabric."""
 
     groups: tuple[PortGroup, ...]
     topologies: tuple[Topology, ...]
@@ -217,7 +218,7 @@ everywhere."""
 
 @dataclass
 class _File:
-    """The blocks of one file, with the line where each begins."""
+    """The blocks of one file, each with its first line."""
 
     name: str
     block: str
@@ -264,8 +265,8 @@ class _File:
 
 
 def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
-    """Return the policy of ``files``: option (``pgrp_policy_file``, ``topo_policy_file``,
-    ``rch_policy_file``) → (text, name for messages).
+    """Return the policy of ``files``, which maps option (``pgrp_policy_file``,
+    ``topo_policy_file``, ``rch_policy_file``) → (text, name for messages).
 
     Raises :class:`InputError` with file, line and a correction.
     """

@@ -1,13 +1,13 @@
-"""``chain``: parts of a fabric routed by separate engines, one after the other
+"""``chain``: separate engines route parts of a fabric, one after the other
 (:mod:`softib.routing.chains.chain_policy`).
 
-The first step routes the whole fabric, each later one its topology; entries of later steps override earlier ones. A
-step's tables never lead out of its topology, and lead to the destination from
-every switch there that has an entry. So along a path the step of the entries never decreases, and paths of a chain
-have no loop if those of its steps have none.
+The first step routes the whole fabric, and each later step its topology; entries of later steps
+override earlier ones. The tables of a step never lead out of its topology; every switch in the
+topology that has an entry leads to the destination. So the step of the entries never decreases
+along a path, and the paths of a chain have no loop if those of its steps have none.
 
-Two engines that are each free of credit loops may close one together. A step whose tables would do so, or would
-lose a pair, is omitted, and ``notes`` say so.
+Two engines that are each free of credit loops can together close one. A step whose tables would
+close a loop or lose a pair is omitted, and ``notes`` report it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Members", "members_of", "part_of", "route", "subgraph", "with_root_g
 
 
 def subgraph(graph: SwitchGraph, switches: np.ndarray, links: np.ndarray, ends: np.ndarray) -> SwitchGraph:
-    """Return parts of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two
+    """Return a part of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two
     of them (both directions of a cable, or neither), and ``ends`` bool[ends] on them. Rows keep
     their order; tables have as many columns as those of ``graph``."""
     row_of = np.cumsum(switches) - 1
@@ -83,7 +83,7 @@ class _Names:
         self._text: list[str] | None = None
 
     def by_node(self) -> list[str]:
-        """Return the rows of the graph by the caller's node; empty if the graph has none."""
+        """Return the rows of the graph by the caller's node; a node that the graph lacks has no row."""
         if self._text is None:
             desc = self.graph.node_desc
             rows: Any = [] if desc is None else np.ascontiguousarray(desc, np.uint8)
@@ -92,8 +92,8 @@ class _Names:
 
 
 def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> RouteOptions:
-    """Return ``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name
-    groups without switches."""
+    """Return ``options`` with the switches of its ``root_groups`` added to the roots; ``notes``
+    name groups without switches."""
     members = members_of(graph, options.groups)
     chosen = np.zeros(graph.n_switches, bool)
     for name in options.root_groups:
@@ -159,7 +159,7 @@ def _members(graph: SwitchGraph, group: PortGroup, members: dict[str, Members], 
 
 
 def _node_guids(graph: SwitchGraph) -> np.ndarray:
-    """uint64[ends]: NodeGUID of a switch's own port, 0 for the others, which have PortGUIDs."""
+    """uint64[ends]: the NodeGUID of a switch's own port; 0 for the other ends, which have PortGUIDs."""
     return np.where(graph.end_is_switch, graph.switch_guid[graph.end_switch], np.uint64(0))
 
 
@@ -171,7 +171,7 @@ def _add(graph: SwitchGraph, out: Members, switches: np.ndarray, ends: np.ndarra
 
 
 def _add_nodes(graph: SwitchGraph, out: Members, matching: np.ndarray, ports: Ports, n: int) -> None:
-    """``matching`` bool[nodes]. Absent ends (node -1) are not included."""
+    """``matching`` bool[nodes]. Ends that the graph lacks (node -1) are not included."""
     if n:
         _add(graph, out, matching[graph.switch_node], (graph.end_node >= 0) & matching[graph.end_node], ports)
 
@@ -187,7 +187,7 @@ def _is_host(name: str, rule: HostRule) -> bool:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return the tables of all steps of ``options.chain``; minhop's if there is none."""
+    """Return the tables of all steps of ``options.chain``; minhop's if there is no chain."""
     policy = options.chain
     if policy is None:
         return by_minhop(graph, options, "chain", "no rch_policy_file is given")
@@ -227,8 +227,7 @@ def _made(
     notes: list[str],
     is_first: bool,
 ) -> tuple[Step, np.ndarray, np.ndarray] | None:
-    """Return the first of ``step`` and its fallbacks that succeeds; its switches (rows), and their
-    tables."""
+    """Return the first that succeeds of ``step`` and its fallbacks, its switches (rows), and their tables."""
     topologies = {t.id: t for t in policy.topologies}
     last: tuple[Step, np.ndarray, np.ndarray] | None = None
     for tried in (step, *(s for s in policy.steps if s.fallback_to == step.id)):

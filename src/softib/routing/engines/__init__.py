@@ -1,1 +1,1 @@
-"""Routing engines under OpenSM's names, a file each, with the modules they use."""
+"""Routing engines, one file each, under OpenSM's names, and the modules that they use."""

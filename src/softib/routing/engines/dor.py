@@ -1,10 +1,11 @@
 """``dor``: dimension order routing by port numbers, as in OpenSM (``opensm(8)``, "DOR Routing Algorithm").
 
-Each switch uses the shortest path over its lowest port. If the cables of a mesh or hypercube are plugged
-in the same order of dimensions everywhere, this is dimension order, which needs one VL and no order of switches;
-parallel cables share the destinations. On tori with rings of more than four
-switches, or with cables in another order, tables can loop (as ``verify`` reports): those of torus-2QoS and lash do
-not. OpenSM's ``dor`` differs only in the cable that a destination uses.
+Each switch uses the shortest path through its lowest port. If the cables of a mesh or hypercube are
+plugged in the same order of dimensions everywhere, this is dimension order, which needs one VL and
+no order of switches. Destinations are spread over parallel cables. On tori with rings of more than
+four switches, or with cables in another order, the tables can have credit loops (``verify`` reports
+them); torus-2QoS and lash do not. OpenSM's ``dor`` differs only in the choice among parallel
+cables.
 """
 
 from __future__ import annotations

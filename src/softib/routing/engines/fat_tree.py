@@ -1,4 +1,5 @@
-"""A graph seen as a fat tree: ranks, the order of switches and of compute nodes, and why a graph is not a pure tree."""
+"""A graph seen as a fat tree: ranks, the order of switches and compute nodes, and the reason why a
+graph is not a pure tree."""
 
 from __future__ import annotations
 
@@ -13,24 +14,25 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.roots import find_tops, given_roots, heights, rank_switches, top_down
 from softib.routing.tables import ordered_hops
 
-__all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "compute_node_order", "recognise"]
+__all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "recognise"]
 
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median of switches with hosts is not a leaf (a management
-switch)."""
+"""A switch with fewer hosts than this share of the median (over switches with hosts) is not a leaf
+but a management switch."""
 NO_PATH = 255
 COMPUTE = 0.5
-"""At least this share of all adapters are compute nodes."""
+"""Minimum share of adapters that are compute nodes."""
 
 
 def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (switches that may be the roots, end rows that are then no compute nodes), likely ones
-    first.
+    """Yield (switches that may be the roots, end rows that then do not count as compute nodes), the
+    most likely first.
 
-    Roots are switches that are not leaves and equally far from the leaves. Leaves are first the switches with about
-    as many hosts as most, then those that the roots so found leave at their own rank. Only choices that join all
-    switches with compute nodes.
+    Roots are switches that are not leaves and are all equally far from the leaves. The first choice
+    of leaves is the switches with about the usual number of hosts; the next is the switches with
+    hosts that these roots place at the leaves' rank. Only choices that connect all switches with
+    compute nodes are returned.
     """
     is_compute = graph.end_is_compute & ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     if options.cn_guids:
@@ -62,8 +64,7 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
 
 
 def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> bool:
-    """Return whether there are two switches with compute nodes without a path up to a root and down
-    again."""
+    """Return whether two switches with compute nodes have no path up to a root and down again."""
     compute = graph.end_is_compute.copy()
     compute[no_compute] = False
     leaves = np.unique(graph.end_switch[compute])
@@ -72,7 +73,7 @@ def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> boo
 
 
 MIN_LEVELS, MAX_LEVELS = 2, 8
-"""Levels of switches supported by OpenSM's engine."""
+"""Numbers of switch levels that OpenSM's engine supports."""
 
 
 class NotATree(Exception):
@@ -89,17 +90,11 @@ class Tree:
     order: np.ndarray
     place: np.ndarray
     compute: np.ndarray
+    """End rows of compute nodes in the order in which a shift permutation meets no contention. OpenSM writes it
+    as ``opensm-ftree-ca-order.dump``."""
     others: np.ndarray
     levels: int
     roots: np.ndarray
-
-
-def compute_node_order(graph: SwitchGraph, options: RouteOptions | None = None) -> np.ndarray:
-    """Compute nodes in the order in which a shift permutation meets no contention: end rows, int32.
-
-    The order that OpenSM dumps as ``opensm-ftree-ca-order.dump``. Raises :class:`NotATree`.
-    """
-    return recognise(graph, options or RouteOptions(), []).compute
 
 
 def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tree:
@@ -157,8 +152,9 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
 
 
 def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
-    """OpenSM's rules: no switch is below the leaves (its ERR AB26), and switches of one rank have equal
-    numbers of port groups up and down, with equal numbers of ports (AB09, AB0A, AB0B, AB0C)."""
+    """Check OpenSM's rules: no switch is below the leaves (its ERR AB26); switches of one rank have
+    the same number of port groups up and down, and these have the same number of ports (AB09, AB0A,
+    AB0B, AB0C)."""
     n = graph.n_switches
     below = np.flatnonzero(rank >= levels)
     if len(below):
@@ -199,9 +195,9 @@ def _guid(graph: SwitchGraph, switch: int) -> str:
 
 
 def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
-    """Return switches from the top down: each level by (earliest switch above, NodeGUID), so that
-    the planes of a tree come in the same order under every parent, and the leaves of one subtree
-    stay together."""
+    """Return the switches from the top down, each level ordered by (earliest switch above,
+    NodeGUID). So the planes of a tree come in the same order under every parent, and the leaves of
+    one subtree are adjacent."""
     n = graph.n_switches
     owner = graph.link_switch
     place = np.zeros(n, np.int64)

@@ -4,30 +4,32 @@ Computation 22, 2010; OpenSM's engine).
 
 1. Switches get a rank (0 = top) and an index; the index orders the switches of a level in the same
    way under every parent.
-2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*:
-   from its leaf up the link with the fewest main paths so far. On a full tree destination k so
-   lands on top switch "k mod tops".
-3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to
-   that switch. So all traffic to one destination meets at its main path, and a link down carries
+2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*,
+   which goes up from its leaf over the link with the fewest main paths so far. On a full tree, the
+   main path of destination k thus reaches top switch "k mod tops".
+3. Every switch above a leaf goes down to it. Every switch below a switch of a main path goes up to
+   that switch. So all traffic to one destination meets on its main path, and a link down carries
    few destinations.
-4. The rest (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded
-   shortest legal path.
+4. The remaining entries (for switches that no CA's traffic crosses, and for switches' own LIDs) get
+  the least-loaded shortest legal path.
 
-No path goes up after down in the total order (rank, index), so there are no credit loops. CAs left unconnected by
-this (on two top switches) are connected by :mod:`softib.routing.detours` if that makes no loop.
+No path goes up after down in the total order (rank, index), so there are no credit loops. CAs that
+this leaves unconnected (on two top switches) are connected by :mod:`softib.routing.detours` if that
+makes no loop.
 
-OpenSM needs a pure tree unless roots are given. If the fabric is none (cables, switches or hosts are missing or
-unequal, a management switch or storage is attached where no compute node should be), softib chooses roots and
-adapters that are no compute nodes (:mod:`softib.routing.engines.fat_tree`) so that the worst link carries the
-fewest paths. The choice is used if it reaches all pairs without a credit loop and updn would load a link with more
-paths; else, or with LMC > 0, ``minhop`` routes the fabric, as in OpenSM. ``notes`` say so in one line. Levels are
-counted from the compute nodes, so storage or SHARP aggregation nodes
-on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` distinguish them (the graph marks SHARP nodes);
-OpenSM counts from all CAs. ``io_guids`` are routed after
-the compute nodes like any other non-compute node; OpenSM's ``max_reverse_hops`` is not supported, since it can
-cause credit loops. :func:`remedy` names the files that make OpenSM accept such a fabric:
-its roots (``root_guid_file``), and adapters on switches that are no leaves as I/O nodes
-(``io_guid_file``), since all compute nodes must be equally far from the roots.
+OpenSM needs a pure tree unless roots are given. The fabric may not be a pure tree: cables, switches
+or hosts are missing or unequal, or a management switch or storage is attached in an unexpected
+place. Then softib chooses the roots, and the adapters that do not count as compute nodes
+(:mod:`softib.routing.engines.fat_tree`), so that the worst link carries the fewest paths. The
+choice is used if it reaches all pairs without a credit loop and its worst link carries fewer paths
+than updn's. Otherwise, or with LMC > 0, ``minhop`` routes the fabric, as in OpenSM. ``notes``
+report this in one line. Levels are counted from the compute nodes. So storage or SHARP aggregation
+nodes on a spine do not spoil a tree if ``cn_guids`` or ``io_guids`` distinguish them (the graph
+marks SHARP nodes). OpenSM counts levels from all CAs. ``io_guids`` are routed after the compute
+nodes, like all nodes that are not compute nodes. OpenSM's ``max_reverse_hops`` is not supported,
+since it can cause credit loops. :func:`remedy` names the files with which OpenSM accepts such a
+fabric: its roots (``root_guid_file``), and the adapters on switches that are not leaves, as I/O
+nodes (``io_guid_file``), because all compute nodes must be equally far from the roots.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ __all__ = ["Remedy", "imperfect", "remedy", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, if
-    ``graph`` is none."""
+    """Return the tables of a fat tree, pure or not. If ``graph`` is not one, return minhop's
+    tables, with the reason in ``notes``."""
     if not graph.end_lmc.any():
         return _by_base_lids(graph, options)
     routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
@@ -93,8 +95,9 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
-    """Later LIDs of each port (LMC) follow the base LIDs of the next ports of its switch, one further for each: the
-    n-th LIDs of all ports have as little contention as their base LIDs, and those of one port use different links
+    """Later LIDs of each port (LMC) use the entries of base LIDs: the second LID those of the next
+    port of its switch, the third those of the port after that, and so on. So the n-th LIDs of all
+    ports have as little contention as the base LIDs, and the LIDs of one port use different links
     up."""
     place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
     kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
@@ -111,9 +114,9 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
-    """Return the roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables
-    then; None if no choice reaches every pair without a credit loop. Return, of several choices,
-    the one whose worst link carries the fewest paths."""
+    """Return the roots and I/O nodes with which ``graph`` can be routed as a tree, and the tables;
+    None if no choice reaches every pair without a credit loop. Among several choices, return the
+    one whose worst link carries the fewest paths."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}
@@ -137,7 +140,7 @@ def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, 
 
 
 def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bool = True) -> Routing:
-    """Raises :class:`NotATree`; ``obey``: given roots are used even if they leave out pairs."""
+    """Raises :class:`NotATree`. ``obey``: given roots are used even if they leave out pairs."""
     tree = recognise(graph, options, notes)
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
     lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
@@ -147,9 +150,9 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """Return the forwarding tables, by the four steps of the module's docstring. If some pairs have
-    no path up and then down, and no other path without a credit loop: the incomplete tables, or
-    :class:`NotATree` if they must be ``whole``."""
+    """Return the forwarding tables, made in the four steps of the module's docstring. If some pairs
+    have no path up and then down, and no other path without a credit loop, return the incomplete
+    tables; raise :class:`NotATree` if they must be ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # destinations, grouped by leaf
     ends_by_row = ends[rows]
@@ -184,8 +187,8 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return leaves in routing order with a row of the table each, -1 for the hosts that a leaf has
-    fewer than the fullest."""
+    """Return the leaves in routing order, with a row of the table for each host; -1 fills the rows
+    of leaves with fewer hosts than the fullest leaf."""
     leaf = graph.end_switch[tree.compute]
     leaves, start, size = np.unique(tree.place[leaf], return_index=True, return_counts=True)
     most = int(size.max(initial=0))
@@ -197,8 +200,8 @@ def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[n
 
 
 def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
-    destinations of each; ``switch[i]`` is on the main path to ``dest[i]``."""
+    """Return ``(through, dest_first, dests)``: the switches on main paths from the bottom up, and
+    the destinations of each."""
     by = np.lexsort((dest, -tree.place[switch]))
     through, start = np.unique(-tree.place[switch[by]], return_index=True)
     return tree.order[-through].astype(np.int32), np.append(start, len(by)).astype(np.int32), dest[by]
@@ -206,8 +209,8 @@ def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tup
 
 @dataclass(frozen=True)
 class Remedy:
-    """``reason``: why ftree does not fit; ``options`` name the roots and I/O nodes with which it does; ``routing``
-    its tables then."""
+    """``reason``: why ftree does not fit; ``options``: the roots and I/O nodes with which it does;
+    ``routing``: the tables made with them."""
 
     reason: str
     options: RouteOptions
@@ -215,10 +218,11 @@ class Remedy:
 
 
 def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | None:
-    """Return the files that make ``graph`` a fat tree for ftree, None if it is one, if roots are
-    given, or if no choice of roots leaves a tree that reaches every pair without a credit loop.
+    """Return the files that make ``graph`` a fat tree for ftree. None if it is one already, if
+    roots are given, or if no choice of roots leaves a tree that reaches every pair without a credit
+    loop.
 
-    Of several choices the one whose worst link carries the fewest paths.
+    Among several choices, return the one whose worst link carries the fewest paths.
     """
     options = options or RouteOptions()
     if options.root_guids:

@@ -1,9 +1,9 @@
 """The loops of fat-tree routing. :mod:`softib.routing.engines.ftree` describes them.
 
-``lft`` uint8[n, LIDs]: 255 = no entry yet; ``taken`` int64[n, 256]: entries of each switch by their port;
-``lids`` uint16[dests]: LIDs of the destinations.
-``up`` bool[links]: the link leads towards the top (total order: rank, then index);
-``place`` int32[n]: position in that order, top first.
+``lft`` uint8[n, LIDs]: 255 = no entry yet; ``taken`` int64[n, 256]: number of entries of each
+switch by port; ``lids`` uint16[dests]: LIDs of the destinations. ``up`` bool[links]: the link leads
+towards the top (total order: rank, then index); ``place`` int32[n]: position in that order, top
+first.
 """
 
 import numpy as np
@@ -17,14 +17,14 @@ from softib.jit import kernel
     )
 )
 def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
-    """The main path of each destination in turn: from its leaf the least-loaded link up, to the
-    top.
+    """Choose the main path of each destination in turn: from its leaf up to the top, over the
+    least-loaded link of each switch.
 
-    leaf int32[m]: switch of each destination; keep int32[m]: its row of ``chain``, or -1 for a host missing at a
-    leaf (it counts in the rotation, so that the others stay aligned).
-    ``load`` int64[links] counts the main paths that come *down* each link, kept at the lower end's
-    link. chain int32[dests, levels] out: links taken, -1 = none. Ties: the switch above whose least-loaded link
-    down carries less, then the earlier one in the order.
+    leaf int32[m]: switch of each destination. keep int32[m]: its row of ``chain``, or -1 for a host
+    that a leaf lacks (it counts in the rotation, so that the others stay aligned). ``load``
+    int64[links] counts the main paths that come *down* each link, kept at the lower end's link.
+    chain int32[dests, levels] out: links taken, -1 = none. On a tie: the switch above whose
+    least-loaded link down carries less, then the earlier switch in the order.
     """
     n = rank.shape[0]
     least = np.empty(n, np.int64)
@@ -58,7 +58,7 @@ def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
 
 @kernel
 def _least_down(first, peer, reverse, rank, load, s):
-    """Paths on the least-loaded link down of ``s`` (counted at the lower ends)."""
+    """Return the number of paths on the least-loaded link down of ``s`` (counted at the lower ends)."""
     least = np.int64(1) << 62
     for e in range(first[s], first[s + 1]):
         if rank[peer[e]] > rank[s]:
@@ -72,8 +72,8 @@ def _least_down(first, peer, reverse, rank, load, s):
     )
 )
 def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids, taken, lft):
-    """Every switch with an all-down path to the destination's leaf that has no port yet goes down, by the least loaded
-    link.
+    """Give each switch that has an all-down path to the destination's leaf, and no port yet, its
+    least-loaded link down.
 
     Destinations ``lids[leaf_first[g]:leaf_first[g + 1]]`` are on ``leaf_switch[g]``.
     """
@@ -119,8 +119,9 @@ def _any_link(first, up, direction):
 
 @kernel
 def _search(first, peer, reverse, up, direction, goes_on, start, dist, queue, back):
-    """Breadth-first from ``start`` over links with ``up == direction``: ``queue`` and ``dist`` (-1 before), and in
-    ``back`` the link of a switch that leads one step back (-1: several do). Returns the number of switches."""
+    """Search breadth-first from ``start`` over links with ``up == direction``: ``queue``, ``dist``
+    (-1 before), and in ``back`` the link of a switch that leads one step back (-1: several do).
+    Returns the number of switches."""
     dist[start] = 0
     queue[0] = start
     head, tail = 0, 1
@@ -146,7 +147,8 @@ def _search(first, peer, reverse, up, direction, goes_on, start, dist, queue, ba
 
 @kernel
 def _links_nearer(first, peer, up, direction, s, dist, links):
-    """Links of ``s`` with ``up == direction`` that lead one step back, ascending, into ``links``; their number."""
+    """Write the links of ``s`` with ``up == direction`` that lead one step back, ascending, into
+    ``links``; return their number."""
     count = 0
     for e in range(first[s], first[s + 1]):
         if up[e] == direction and dist[peer[e]] >= 0 and dist[peer[e]] + 1 == dist[s]:
@@ -161,7 +163,7 @@ def _links_nearer(first, peer, up, direction, s, dist, links):
     )
 )
 def fill_up(first, peer, out_port, reverse, up, through, dest_first, lids, taken, lft):
-    """All switches below a main path's switch that have no port yet go up to it, by the
+    """Let all switches below a main path's switch that have no port yet go up to it, on the
     least-loaded shortest path.
 
     ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main
@@ -205,7 +207,8 @@ def fill_up(first, peer, out_port, reverse, up, through, dest_first, lids, taken
 
 @kernel
 def _links_up(first, peer, up, s, away, g, links):
-    """Links of ``s`` up that lead one step nearer to ``g``, ascending, into ``links``; their number."""
+    """Write the links up of ``s`` that lead one step nearer to ``g``, ascending, into ``links``;
+    return their number."""
     count = 0
     for e in range(first[s], first[s + 1]):
         if up[e] and away[peer[e], g] and away[peer[e], g] + 1 == away[s, g]:
@@ -216,7 +219,7 @@ def _links_up(first, peer, up, s, away, g, links):
 
 @kernel
 def _take(candidates, count, load):
-    """The least-loaded of ``count`` links, the first of equals; it carries one more from now on."""
+    """Return the least-loaded of ``count`` links, the first on a tie, and add one to its load."""
     best = candidates[0]
     for k in range(1, count):
         if load[candidates[k]] < load[best]:

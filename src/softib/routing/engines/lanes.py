@@ -1,17 +1,17 @@
-"""SLs, and with them VLs, on which paths close no credit loop, whichever end requested them.
+"""Assign SLs, and with them VLs, on which paths close no credit loop, no matter which end sent the request.
 
-A connection has one SL: the connection manager's REQ carries that of the path record, the passive side answers with
-it, and so does a switch (IBA 12.7.11, 13.5.4). So all paths between two switches, in both
-directions, are assigned to one VL, as in OpenSM's lash: the first on which they close no cycle (T. Skeie, O. Lysne,
-I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System
-Area Networks", IPDPS 2002). If that needs more VLs than there are, each direction has a separate VL, as under
-OpenSM's dfsssp and nue: programs that request the SL of each direction are then safe, connections by the connection
-manager are not.
+A connection has one SL: the connection manager's REQ carries the SL of the path record, and the
+passive side answers with it. A switch also answers with the SL of the request (IBA 12.7.11,
+13.5.4). So all paths between two switches, in both directions, are assigned to one VL, as in
+OpenSM's lash: the first VL on which they close no cycle (T. Skeie, O. Lysne, I. Theiss, "Layered
+Shortest Path (LASH) Routing in Irregular System Area Networks", IPDPS 2002). If that needs more VLs
+than there are, each direction gets a separate VL, as in OpenSM's dfsssp and nue. Programs that
+request the SL of each direction are then safe; connections made by the connection manager are not.
 
-Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs with a switch
-without CAs follow: on the VLs of the others if they fit; else on one more with entries chosen for them, since no
-packet between CAs uses these; else on any. If no VL fits both directions of such a
-pair, each of its paths is assigned separately.
+Pairs with CAs on both sides come first. A switch's own LID uses the paths of its first CA. Pairs
+with a switch without CAs come last. They use the VLs of the others if they fit there; otherwise one
+more VL, with new entries, which no packet between CAs uses; otherwise any VL. If no VL fits both
+directions of such a pair, each of its paths is assigned separately.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ NO_LAYER = 255
 
 @dataclass
 class Lanes:
-    """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them
-    ``between`` by paths between CAs; ``symmetric``: answers use the SL of the request there; ``left``: unassigned
-    pairs with a switch without CAs (or, if not ``symmetric``, of any two), ``apart`` pairs with a separate SL for
+    """Paths on VLs. ``path_sl`` is uint8[switches, ends], ``lft`` the tables. ``used`` is the
+    number of VLs, and ``between`` the number of those used by paths between CAs. ``symmetric``:
+    answers use the SL of the request. ``left`` counts unassigned pairs with a switch without CAs
+    (if not ``symmetric``: any unassigned pairs), and ``apart`` the pairs with a separate SL for
     each direction."""
 
     lft: np.ndarray
@@ -64,7 +65,7 @@ class Lanes:
 
 
 class Layers:
-    """VLs with the pairs assigned to them so far."""
+    """VLs and the pairs assigned to them so far."""
 
     def __init__(self, graph: SwitchGraph, lft: np.ndarray, canon: np.ndarray | None, tree: np.ndarray | None) -> None:
         self.graph, self.lft, self.canon, self.tree = graph, lft, canon, tree
@@ -93,7 +94,7 @@ class Layers:
         return self.states[number]
 
     def place(self, pairs: np.ndarray, first: int, most: int) -> int:
-        """Assign ``pairs`` to the VLs from ``first`` to ``most`` - 1; returns the number that fit on none."""
+        """Assign ``pairs`` to the VLs ``first`` to ``most`` - 1; return the number that fit on no VL."""
         left = len(pairs)
         for number in range(first, most):
             if not left:
@@ -102,10 +103,11 @@ class Layers:
         return left
 
     def place_apart(self, pairs: np.ndarray, path_sl: np.ndarray, most: int) -> tuple[int, int]:
-        """Assign each path of the unassigned ``pairs`` to the first of ``most`` VLs where it closes no cycle, and
-        write it to ``path_sl`` (uint8[switches, ends]); returns the number of pairs, and of those left.
+        """Assign each path of the unassigned ``pairs`` to the first of ``most`` VLs on which it
+        closes no cycle, and write it to ``path_sl`` (uint8[switches, ends]). Return the number of
+        pairs, and the number that remain.
 
-        The rest of a path between CAs always fits on the VL of that path, from any switch on it.
+        The rest of a path between CAs always fits on the VL of that path, from any switch of the path.
         """
         graph, n = self.graph, self.graph.n_switches
         rest = pairs[self.layer[pairs[:, 0], pairs[:, 1]] == NO_LAYER]
@@ -134,11 +136,12 @@ class Layers:
 def lanes_of(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Lanes | None:
-    """Return the VLs of tables ``lft``, both directions of two switches on one; None if paths
-    between CAs need more than ``most``.
+    """Return the VLs of tables ``lft``, with both directions between two switches on one VL; None
+    if paths between CAs need more than ``most``.
 
-    ``canon`` int32[links] as of :func:`~softib.routing.proof.credit_loops.channels`, and then all LIDs behind a
-    switch use the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
+    ``canon`` int32[links] is as in :func:`~softib.routing.proof.credit_loops.channels`; all LIDs
+    behind a switch then use the same channels. ``tree`` bool[links]: paths along it must fit on any
+    VL.
     """
     layers = layers_of_cas(graph, lft, most, canon, tree)
     return None if layers is None else lanes_with_switches(layers, most)
@@ -147,7 +150,7 @@ def lanes_of(
 def layers_of_cas(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Layers | None:
-    """Return :func:`lanes_of` of the paths between CAs alone."""
+    """Return the part of :func:`lanes_of` for paths between CAs."""
     lft = share_port0_paths(graph, lft)
     pairs, _ = _pairs(graph)
     layers = Layers(graph, lft, canon, tree)
@@ -160,7 +163,7 @@ def layers_of_cas(
 
 
 def lanes_with_switches(layers: Layers, most: int) -> Lanes:
-    """Return :func:`lanes_of`, continued from the paths between CAs."""
+    """Return the rest of :func:`lanes_of`, continuing from the paths between CAs."""
     graph, lft, between = layers.graph, layers.lft, layers.used
     ca_pairs, others = _pairs(graph)
     left = layers.place(others, 0, between)
@@ -180,8 +183,8 @@ def lanes_with_switches(layers: Layers, most: int) -> Lanes:
 def by_direction(
     graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, most: int, tree: np.ndarray | None = None
 ) -> Lanes:
-    """Return the VLs of tables ``lft`` whose paths between CAs use those of ``path_sl``
-    (uint8[switches or 1, ends]), separately for each direction: the paths of switches remain."""
+    """Return the VLs of tables ``lft``, separately for each direction. Paths between CAs use those
+    of ``path_sl`` (uint8[switches or 1, ends]), so only the paths of switches are assigned here."""
     lft = share_port0_paths(graph, lft)
     cas = np.flatnonzero(~graph.end_is_switch)
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
@@ -203,8 +206,8 @@ def by_direction(
 
 
 def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
-    """Return SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no
-    cycle; None if they need more than ``most``."""
+    """Return SLs uint8[switches, ends] of the paths to CAs, each on the first VL on which it closes
+    no cycle; None if they need more than ``most``."""
     cas = np.flatnonzero(~graph.end_is_switch)
     source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
     c = channels(graph)
@@ -224,8 +227,7 @@ def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None
 
 
 def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
-    """Return the result of an engine for ``lanes``, with a note on the VLs, and on unassigned
-    paths."""
+    """Return the engine's result for ``lanes``, with a note on the VLs and on unassigned paths."""
     notes = [*notes, f"paths use {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.symmetric:
         notes.append(
@@ -267,8 +269,7 @@ def _port0_and_first(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of switches with end ports, int32[m, 2]: those with CAs on both, and the
-    others."""
+    """Return the pairs of switches with end ports, int32[m, 2]: those with CAs on both switches, and the others."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.zeros(graph.n_switches, np.bool_)
     ends[graph.end_switch] = True
@@ -289,8 +290,8 @@ def _farthest_first(graph: SwitchGraph, pairs: np.ndarray) -> np.ndarray:
 
 
 def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Return the LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own if
-    it has none."""
+    """Return the LIDs behind each switch, ``lid[first[s]:first[s + 1]]``: those of its CAs, or its
+    own if it has none."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.flatnonzero(~graph.end_is_switch | ~has_cas[graph.end_switch])
     ends = ends[np.argsort(graph.end_switch[ends], kind="stable")]
@@ -301,7 +302,7 @@ def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
-    """Return VL ``vl`` with those paths between CAs to which ``path_sl`` assigns it."""
+    """Return VL ``vl`` with the paths between CAs that ``path_sl`` assigns to it."""
     graph = layers.graph
     lids, ends = destinations(graph)
     to_cas = ~graph.end_is_switch[ends]
@@ -329,8 +330,8 @@ def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
 def _with_switches(
     layers: Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
 ) -> tuple[np.ndarray, int]:
-    """Assign ``pairs`` with a switch without CAs; returns tables, which may have other entries for them, and the
-    number left."""
+    """Assign the ``pairs`` with a switch without CAs; return the tables, which may have new entries
+    for these pairs, and the number of pairs that remain."""
     left = layers.place(pairs, 0, between)
     if not left or between == most:
         return lft, left

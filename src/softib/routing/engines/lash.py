@@ -1,12 +1,13 @@
 """``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH)
 Routing in Irregular System Area Networks", IPDPS 2002; OpenSM's engine).
 
-One shortest path per pair of switches, and the paths of both directions between two on a VL where they make no
-cycle of waiting channels (:mod:`softib.routing.engines.lanes`), as in OpenSM; parallel cables between two switches
-count as one channel and share the destinations. The algorithm leaves the choice among
-shortest paths open: the balanced ones (weights as in sssp), those over the lowest ports (dimension order, if the
-cables are plugged accordingly) and paths that are the same in both directions are tried. Those with the fewest VLs
-win; among equals, those whose worst link carries the fewest flows in random bisections. SL = VL.
+There is one shortest path per pair of switches. The paths of both directions between two switches
+use one VL on which they make no cycle of waiting channels (:mod:`softib.routing.engines.lanes`), as
+in OpenSM. Parallel cables between two switches count as one channel, and the destinations are
+spread over them. The algorithm leaves the choice among shortest paths open. Three are tried:
+balanced paths (weights as in sssp), paths over the lowest ports (dimension order, if the cables are
+plugged accordingly), and paths that are the same in both directions. The paths with the fewest VLs
+win; on a tie, those whose worst link carries the fewest flows in random bisections. SL = VL.
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ from softib.routing.tables import (
 __all__ = ["route"]
 
 BISECTIONS = 200
-"""Number of random bisections that distinguish two sets of paths (standard error about 1 % of the flows)."""
+"""Number of random bisections with which two sets of paths are compared (standard error about 1 % of the flows)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too
-    few."""
+    """Return tables of ``graph`` and the SLs of its paths; if ``options.data_vls`` are too few, minhop's tables."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
     canon = merged(graph)
     tried: list[Lanes] = []
@@ -65,8 +65,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
-    """Return the tables with fewer VLs; with equal numbers, those whose worst link carries fewer
-    flows."""
+    """Return the tables with fewer VLs; if the numbers are equal, those whose worst link carries fewer flows."""
     need = [(lanes.left > 0, lanes.used, lanes.between) for lanes in tried]
     left = [lanes for lanes, n in zip(tried, need, strict=True) if n == min(need)]
     if len(left) == 1:
@@ -75,13 +74,13 @@ def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
 
 
 def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
-    """Return rows of end ports, the one with the lowest LID on each switch that has any."""
+    """Return the row of one end port per switch: the one with the lowest LID."""
     return np.unique(graph.end_switch, return_index=True)[1]
 
 
 def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Return links int32[n, n] of shortest paths, each tree over the links that the pairs of CAs so
-    far use least."""
+    """Return the links int32[n, n] of shortest paths; each tree uses the links that the pairs of
+    CAs have used least so far."""
     switch = graph.end_switch[ends]
     by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]
@@ -101,8 +100,8 @@ def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarra
 
 
 def _there_and_back(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Return paths that are the same in both directions: those of the least sum of weights, drawn
-    once for the cables between two switches."""
+    """Return paths that are the same in both directions: those with the smallest sum of weights,
+    which are drawn once for the cables between two switches."""
     owner = graph.link_switch
     pair = np.minimum(owner, graph.peer).astype(np.int64) * graph.n_switches + np.maximum(owner, graph.peer)
     _, which = np.unique(pair, return_inverse=True)

@@ -1,5 +1,5 @@
-"""Paths on layers (VLs) so that no layer's dependencies have a cycle: those of two switches together, or each
-separately."""
+"""Put paths on layers (VLs) so that no layer's dependencies have a cycle: those between two
+switches together, or each separately."""
 
 import numpy as np
 
@@ -13,16 +13,16 @@ Paths = table("Paths", "lft at first lid")
 """Tables uint8[n, LIDs], the peer of each port (int32[n, 256]), and the LIDs ``lid[first[s]:first[s + 1]]`` behind
 each switch."""
 SinglePaths = table("SinglePaths", "lft at source lid target")
-"""The same, and paths (source row, destination column): packets from switch ``source[i]`` to LID
-``lid[j]`` on switch ``target[j]``."""
+"""The same as :class:`Paths`, and paths (source row, destination column): packets from switch
+``source[i]`` to LID ``lid[j]`` on switch ``target[j]``."""
 
 
 @kernel(steps=lambda c, vl_state, paths, pairs, *rest: 20 * len(pairs) * (1 + 2 * len(paths.lid) // len(paths.lft)))
 def place_pairs(c, vl_state, paths, pairs, number, layer, waits):
-    """Put on layer ``number`` every unassigned pair (switches ``pairs`` int32[m, 2]) whose paths, in both
-    directions, close no cycle on it.
+    """Put on layer ``number`` every unassigned pair (switches ``pairs`` int32[m, 2]) whose paths
+    close no cycle on it in either direction.
 
-    ``layer`` uint8[n, n] in and out, 255: none. ``waits`` int32[2, w] scratch holds the paths of a
+    ``layer`` uint8[n, n] in and out, 255: none. ``waits`` int32[2, w] is scratch for the paths of a
     pair. Returns the number of pairs left.
     """
     left = 0
@@ -60,10 +60,10 @@ def _blocked(c, vl_state, paths, source, target):
 
 @kernel
 def _add_paths(c, vl_state, paths, source, target, waits, count):
-    """Add the dependencies of packets from ``source`` to ``target``. ``waits[:, :count]`` are the pair's new
-    dependencies so far; returns their number afterwards, or -1 if one would close a cycle: then all of them are
-    removed. A dependency that closes a cycle by itself is BLOCKED: others are
-    never removed."""
+    """Add the dependencies of packets from ``source`` to ``target``. ``waits[:, :count]`` are the
+    pair's new dependencies so far. Return their number after this path, or -1 if one would close a
+    cycle; all of them are then removed. A dependency that closes a cycle by itself is BLOCKED,
+    because dependencies of other pairs are never removed."""
     for k in range(paths.first[target], paths.first[target + 1]):
         s, before = source, -1
         for _ in range(paths.at.shape[0]):
@@ -88,12 +88,13 @@ def _add_paths(c, vl_state, paths, source, target, waits, count):
 
 @kernel
 def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
-    """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, if it closes no cycle
-    on it.
+    """Put each path whose ``layer`` is ``wanted`` on layer ``number`` if it closes no cycle there,
+    one after the other.
 
-    Paths to a destination are a tree: the part behind a switch was tried with the first path through it.
-    Dependencies are never removed, so if that part closed a cycle no path through the switch fits, and
-    if not, only the part before the switch is new. Returns the number of paths left.
+    The paths to a destination are a tree, so the part behind a switch was tried with the first path
+    through that switch. Dependencies are never removed. So if that part closed a cycle, no path
+    through the switch fits; otherwise only the part in front of the switch is new. Returns the
+    number of paths left.
     """
     left, n = 0, paths.lft.shape[0]
     node, state = np.empty(n, np.int32), np.empty(n, np.uint8)

@@ -1,10 +1,10 @@
-"""``minhop``: shortest paths, the least-loaded port among them (OpenSM's default engine).
+"""``minhop``: shortest paths, over the least-loaded port among them (OpenSM's default engine).
 
-OpenSM's rules (``doc/current-routing.txt``): hop counts between switches; destinations in order of
-how full their switch is; every destination LID takes, on each switch, the port on a shortest path with the fewest
-LIDs so far, ties to the lowest port; with LMC > 0 the LIDs of one port spread
-over systems and switches first. Cycles of switches can deadlock: see
-:mod:`softib.routing.proof.verify`.
+OpenSM's rules (``doc/current-routing.txt``). Hop counts are between switches. Destinations are
+ordered by the number of ends on their switch. On each switch, every destination LID takes the port
+on a shortest path with the fewest LIDs so far; on a tie, the lowest port. With LMC > 0, the LIDs of
+one port are first spread over systems and switches. Fabrics with cycles of switches can deadlock:
+see :mod:`softib.routing.proof.verify`.
 """
 
 from __future__ import annotations

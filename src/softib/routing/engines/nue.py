@@ -1,18 +1,19 @@
-"""``nue``: free of credit loops with any number of VLs, one included (J. Domke, T. Hoefler, S.
+"""``nue``: free of credit loops with any number of VLs, even one (J. Domke, T. Hoefler, S.
 Matsuoka, "Routing on the Dependency Graph: A New Approach to Deadlock-Free High-Performance
 Routing", HPDC 2016; OpenSM's engine).
 
-Destinations are distributed among the VLs. For each, a search for the shortest, least-used paths runs on the
-channels of its VL and uses no dependency that would close a cycle with those used before. If the search cuts itself
-off from a switch, the destination's paths follow a spanning tree, whose
-dependencies every VL contains from the beginning. SL = VL, and depends only on the destination. Paths to switches'
-own LIDs are treated as any others (OpenSM's
+Destinations are distributed among the VLs. For each destination, a search for the shortest,
+least-used paths runs on the channels of its VL. It uses no dependency that would close a cycle with
+those already used. If the search cannot reach a switch, the destination's paths follow a spanning
+tree, whose dependencies every VL contains from the beginning. The SL equals the VL and depends only
+on the destination. Paths to switches' own LIDs are treated like all others (OpenSM's
 ``nue_include_switches`` is off by default).
 
-The VLs: ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring switches share a
-VL, since their paths do. The tree is a breadth-first one from the switch nearest to all CAs, and reaches only the
-switches with CAs, since only packets between CAs need escape paths. Missing entries are
-filled as in :mod:`softib.routing.detours`; if a gap remains, everything is repeated with a tree of all switches.
+The number of VLs is ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring
+switches share a VL, because they share paths. The tree is a breadth-first tree from the switch
+nearest to all CAs. It reaches only switches with CAs, since only packets between CAs need escape
+paths. Missing entries are filled as in :mod:`softib.routing.detours`. If a gap remains, everything
+is repeated with a tree of all switches.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _routed(
     graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray, most: int
 ) -> tuple[Routing, int]:
     """Return tables with ``tree`` (bool[links]) as escape paths, and the destinations that some CA
-    then cannot reach."""
+    cannot reach in them."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     weight = np.zeros(len(graph.peer), np.int64)
     sls = np.zeros((1, len(graph.end_lid)), np.uint8)
@@ -98,8 +99,8 @@ def _tree_state(graph: SwitchGraph) -> Any:
 
 
 def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return breadth-first trees from the switch of each part nearest to all CAs: depth of each
-    switch, switches from the root on (int[n]), and the trees' links (bool[links], both
+    """Return a breadth-first tree for each part, from its switch nearest to all CAs: depth of each
+    switch, switches from the root on (int[n]), and the links of the trees (bool[links], both
     directions)."""
     owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
@@ -137,8 +138,8 @@ def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -
 
 
 def _shares(graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, vls: int) -> list[np.ndarray]:
-    """Return rows of the end ports of each VL: neighbouring switches together, CAs distributed
-    evenly; CAs first in each."""
+    """Return the rows of the end ports of each VL: neighbouring switches together, CAs distributed
+    evenly; within a VL, CAs come first."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     before = np.cumsum(cas[outward]) - cas[outward]

@@ -1,5 +1,5 @@
-"""The search of nue: shortest paths to one destination on the graph of channels, never closing a
-cycle of dependencies."""
+"""The search of nue: shortest paths to one destination on the graph of channels, which never close
+a cycle of dependencies."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from softib.jit import kernel, table
 from softib.routing.transition.order_kernels import BLOCKED, CYCLE, add_dependency, take_number
 
 Tree = table("Tree", "taken order dist stamp candidates fresh")
-"""Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order``
-int32[n] switches as they were settled, ``dist`` int64[n] sum of the loads of the links of each path;
-``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch; ``fresh`` int64[n]: dependencies
-that were added."""
+"""Paths to one destination. ``taken`` int32[n]: the link from each switch (-1 = none yet);
+``order`` int32[n]: the switches in the order in which they were settled; ``dist`` int64[n]: the sum
+of link loads on each path; ``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch;
+``fresh`` int64[n]: the dependencies that were added."""
 
 
 @kernel(steps=lambda c, vl_state, tree: len(vl_state.present))
@@ -27,7 +27,7 @@ def add_tree(c, vl_state, tree):
 
 @kernel
 def along_tree(c, tree, weight, target, taken, order, dist):
-    """Settle the switches of the tree along its links (see :func:`search`); returns their number."""
+    """Settle the switches of the tree along its links (see :func:`search`); return their number."""
     order[0] = target
     head, settled = 0, 1
     while head < settled:
@@ -45,14 +45,14 @@ def along_tree(c, tree, weight, target, taken, order, dist):
 
 @kernel
 def search(c, vl_state, target, weight, settled, t):
-    """Find from every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none);
-    ``order``: the switches in the order in which they were settled.
+    """Find for every switch the first link of a path to ``target``, into ``taken`` int32[n] (-1 =
+    none); ``order`` receives the switches in the order in which they were settled.
 
-    Level by level of hops: a switch takes, of its links to switches settled on earlier levels, the one of least
-    weight so far whose dependency on the next link closes no cycle. That dependency then stays, and one that would
-    close a cycle is never tried again on this VL. ``settled`` switches of
-    ``order`` (the target first) are done. Returns (switches settled, dependencies added: numbers in
-    ``fresh``).
+    Proceed level by level of hops. Of its links to switches settled on earlier levels, a switch
+    takes the one with the least weight so far whose dependency on the next link closes no cycle.
+    That dependency stays. A dependency that would close a cycle is never tried again on this VL.
+    The first ``settled`` switches of ``order`` (the target first) are done. Returns (switches
+    settled, dependencies added: numbers in ``fresh``).
     """
     first, peer, dep_first, present = c.first, c.peer, c.dep_first, vl_state.present
     taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
@@ -107,12 +107,13 @@ def search(c, vl_state, target, weight, settled, t):
 
 @kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: len(dests) * len(c.peer))
 def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
-    """Entries for the end ports of one VL. Returns (destinations that needed the tree, those that some CA cannot
-    reach).
+    """Write the entries for the end ports of one VL. Returns (destinations that needed the tree,
+    destinations that some CA cannot reach).
 
-    ``links``: (tree bool[links], out_port uint8[links]); ``dests`` int64[d, 4]: (switch, base LID,
-    LMC, egress port of the switch) of each, in order; ``needs``: (counted bool[d]: their paths add
-    to ``weight`` int64[links], sources int32[d]: switches with CAs in their part of the fabric).
+    ``links``: (tree bool[links], out_port uint8[links]). ``dests`` int64[d, 4]: (switch, base LID,
+    LMC, egress port of the switch) of each, in order. ``needs``: (counted bool[d]: whether their
+    paths add to ``weight`` int64[links]; sources int32[d]: the number of switches with CAs in their
+    part of the fabric).
     """
     n = cas.shape[0]
     taken, order, dist, stamp, fresh = t.taken, t.order, t.dist, t.stamp, t.fresh

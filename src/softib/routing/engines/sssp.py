@@ -1,13 +1,13 @@
-"""``sssp``: shortest paths, each destination along the links that carry the fewest paths so far.
+"""``sssp``: shortest paths; each destination uses the links that carry the fewest paths so far.
 
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
-Interconnects 2009: a search from every destination in turn, where the weight of a link is the number of
-paths that already cross it. Weights only choose among paths of least hops (a link's initial weight
-would outweigh them all). Unlike in minhop the whole path counts, not only the port. Paths of the last
-destinations weigh more. Consecutive ranks of a job are often hosts with consecutive PortGUIDs, and in a
-shift their messages run at the same time, so these paths should not share links. One VL: on cyclic
-fabrics the tables may loop (:mod:`softib.routing.engines.dfsssp` takes the same tables and breaks the
-loops).
+Interconnects 2009: a search from every destination in turn, where the weight of a link is the
+number of paths that already cross it. Weights only choose among paths with the fewest hops (a
+link's initial weight is larger than all weights together). Unlike in minhop, the whole path counts,
+not only the port. Paths of the last destinations weigh more. Consecutive ranks of a job are often
+hosts with consecutive PortGUIDs. In a shift their messages run at the same time, so their paths
+should use different links. One VL: on cyclic fabrics the tables may have credit loops
+(:mod:`softib.routing.engines.dfsssp` breaks the loops in these tables).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from softib.routing.tables import DestinationGroups, cas_per_switch, destination
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""All destinations are routed, then each again with the others' paths as weights, until there is no
-change (on a full tree in the second pass) or this many times (bench/quality.py: more passes bring no
-gain)."""
+"""All destinations are routed; then each is routed again with the others' paths as weights, until
+nothing changes (on a full tree, in the second pass) or for this number of passes (bench/quality.py:
+more bring no gain)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -34,8 +34,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def tables(graph: SwitchGraph) -> np.ndarray:
-    """Return uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their
-    PortGUIDs, switches' own LIDs last."""
+    """Return uint8[n_switches, lft_size], 255 = no route. Destinations are in the order of their
+    PortGUIDs, with switches' own LIDs last."""
     dests, links = destinations_table(graph, _groups(graph)), links_table(graph)
     cas = cas_per_switch(graph)
     window = float(np.median(cas[cas > 0])) if cas.any() else 0.0

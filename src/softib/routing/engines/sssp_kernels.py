@@ -1,18 +1,18 @@
-"""Single-source shortest paths with the paths so far as weights: the loops of sssp and dfsssp."""
+"""Single-source shortest paths, with the number of paths so far as weights: the loops of sssp and dfsssp."""
 
 import numpy as np
 
 from softib.jit import kernel
 
 RECENT = 3.0
-"""Additional weight of paths of the last destinations (bench/quality.py: 1 to 10 differ little)."""
+"""Additional weight for paths of the latest destinations (bench/quality.py: 1 to 10 differ little)."""
 NOT_TAKEN = 255
 
 
 @kernel
 def shortest_links(first, peer, target, hops, order, link_first, links):
-    """All links on shortest paths to switch ``target``: the breadth-first order, and for each
-    switch its links a hop nearer.
+    """Find all links on shortest paths to switch ``target``: the breadth-first order, and for each
+    switch its links one hop nearer.
 
     hops int32[n], order int32[n], link_first int32[n + 1], links int32[all] out, rows of the latter
     two in the order. Returns the number of switches that reach ``target``.
@@ -41,8 +41,8 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 @kernel
 def _choose(order, reached, link_first, links, links_of, row, dist, weight, recent, lately):
-    """Each of the ``reached`` switches takes the link of least weight to the target ``order[0]``; returns the
-    number whose link changed."""
+    """Let each of the ``reached`` switches take the link with the least weight to the target
+    ``order[0]``; return the number of switches whose link changed."""
     first, peer = links_of.first, links_of.peer
     changed = 0
     for k in range(1, reached):
@@ -65,23 +65,23 @@ def _choose(order, reached, link_first, links, links_of, row, dist, weight, rece
     rows=True,
 )
 def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
-    """Shortest paths of least weight to each destination; they are added to the weights.
+    """Choose the shortest paths of least weight to each destination, and add them to the weights.
     Returns the number of changed entries.
 
-    ``links_of`` is a LegalHops-like pair (first, peer); ``dests`` (switch, first, end, counted,
-    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths
-    have equal numbers of links, so the least sum of weights decides; ties go to the lowest port. ``cas`` int64[n]:
-    CA ports on each switch. ``dests.counted``: the number of times that the paths to
-    an end of the group count. ``repeated``: ``taken`` and the weights are those of a previous pass; each
-    destination's paths are removed and chosen again.
+    ``links_of`` is a LegalHops-like pair (first, peer). ``dests`` is (switch, first, end, counted,
+    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, with groups of one switch
+    each. All shortest paths have the same number of links, so the smallest sum of weights decides;
+    on a tie, the lowest port. ``cas`` int64[n]: CA ports on each switch. ``dests.counted``: how
+    many times the paths to an end of the group count. ``repeated``: ``taken`` and the weights are
+    those of the previous pass; each destination's paths are removed and chosen again.
 
     ``taken`` uint8[LIDs, n] out: the link that a switch uses (``first[s] + taken[lid, s]``),
-    :data:`NOT_TAKEN` for none. One row per LID: the kernel goes destination by destination, and a column of
-    forwarding tables would cause a cache miss for every switch.
+    :data:`NOT_TAKEN` for none. There is one row per LID: the kernel proceeds by destination, and a
+    column of a forwarding table would cost a cache miss for every switch.
 
-    The weight of a link is the number of paths over it, ``weight`` float64[links] (whole numbers), plus RECENT
-    times those of the last destinations, ``recent`` float64[links], which fade by 1 / ``window`` with each
-    destination (0: they do not count).
+    The weight of a link is the number of paths over it, ``weight`` float64[links] (whole numbers),
+    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links]. The
+    latter fade by 1 / ``window`` with each destination (0: they do not count).
     """
     first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1
@@ -131,7 +131,7 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
 
 @kernel
 def _lift(order, reached, links_of, row, times, cas, flow, weight):
-    """Subtract the paths along ``row`` (of each switch) from ``weight``."""
+    """Subtract the paths along ``row`` (of every switch) from ``weight``."""
     for k in range(reached):
         flow[order[k]] = times * cas[order[k]]
     for k in range(reached - 1, 0, -1):
@@ -143,8 +143,8 @@ def _lift(order, reached, links_of, row, times, cas, flow, weight):
 
 @kernel(steps=lambda links_of, taken, lft: 2 * taken.size // 5)
 def to_ports(links_of, taken, lft):
-    """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles; unused entries
-    stay."""
+    """Write forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in
+    tiles; unused entries stay."""
     for lid in range(0, taken.shape[0], 64):
         for s in range(taken.shape[1]):
             for d in range(lid, min(lid + 64, taken.shape[0])):

@@ -1,18 +1,20 @@
 """``torus-2QoS``: dimension order on a 2D or 3D torus or mesh, free of credit loops by SLs
 (torus-2QoS(8), OpenSM's engine).
 
-The SL of a path has a bit for each dateline that it crosses (bit 0: x, 1: y, 2: z); bit 3 is left to QoS. Links
-between switches carry VL bit 0 = the SL's bit of the dimension that the link runs in, bit 1 = the packet has just
-turned against the order of dimensions (only next to a missing switch), bit
-2 = SL bit 3; links to CAs and switches' own ports VL = SL bit 3.
+The SL of a path has one bit for each dateline that it crosses (bit 0: x, 1: y, 2: z); bit 3 is left
+to QoS. On links between switches, VL bit 0 is the SL's bit of the dimension in which the link runs.
+VL bit 1 is set if the packet has just turned against the order of dimensions (only next to a
+missing switch). VL bit 2 is SL bit 3. On links to CAs and on switches' own ports, the VL is SL bit
+3.
 
-``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Switches are placed from its first seed whose
-switches all exist. A broken ring is used in the other direction; a missing switch is avoided
-by turning one step before it. The result is proved: if some pair has no path, or the holes make a
-credit loop, the engine does not fit, as OpenSM's refuses.
+``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). The positions of switches start
+at the first seed whose switches all exist. A broken ring is used in the other direction. A missing
+switch is avoided by turning one step earlier. The result is proved: if some pair has no path, or if
+the holes make a credit loop, the engine does not fit and refuses, as OpenSM's does.
 
-Differences: if both directions of a ring are equally long OpenSM has its own choice; here paths go up from odd
-coordinates and down from even ones. Multicast trees are left to the manager.
+Difference from OpenSM: if both directions of a ring are equally long, OpenSM has its own choice;
+here paths go up from odd coordinates and down from even ones. Multicast trees are left to the
+manager.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ DATA_VLS = 8
 
 @dataclass(frozen=True)
 class Torus:
-    """A graph seen as a torus: ``position`` int32[n, 3] (-1 = not placed), ``at`` int32[X, Y, Z]
-    the switch there (-1 = none), ``link`` int32[n, 3, 2] a link down and up each axis (-1 = none);
-    ``strange`` links join no neighbours."""
+    """A graph seen as a torus. ``position`` int32[n, 3] (-1 = not placed); ``at`` int32[X, Y, Z]:
+    the switch at a position (-1 = none); ``link`` int32[n, 3, 2]: a link down and up each axis (-1
+    = none); ``strange``: links that do not join neighbours."""
 
     config: TorusConfig
     position: np.ndarray
@@ -54,13 +56,13 @@ class Torus:
 
     @property
     def wraps(self) -> np.ndarray:
-        """Return bool[dimensions]: whether each is a ring, not a line."""
+        """Return bool[dimensions]: True for a ring, False for a line."""
         return np.array(self.config.wraps, np.bool_)
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, if
-    ``graph`` is none."""
+    """Return tables, SLs and SL2VL of the torus. If ``graph`` is not a torus, return minhop's
+    tables, with the reason in ``notes``."""
     try:
         return _route(graph, options)
     except DoesNotFit as why:
@@ -115,8 +117,8 @@ def _prove(graph: SwitchGraph, routing: Routing) -> None:
 
 
 def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
-    """Place the switches of ``graph``; raises :class:`DoesNotFit` if no seed is complete, or a switch with CAs has
-    no position."""
+    """Place the switches of ``graph``. Raise :class:`DoesNotFit` if no seed is complete, or if a
+    switch with CAs has no position."""
     by_guid = {int(g): s for s, g in enumerate(graph.switch_guid)}
     seed = next(
         (s for s in config.seeds if s.links and all(g in by_guid for pair in s.links.values() for g in pair)), None
@@ -142,8 +144,9 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
 
 
 def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
-    """``portgroup_max_ports`` bounds the parallel cables of two neighbours, and a switch's CAs with
-    its own port; ``port_order`` names ports that all switches have. Otherwise OpenSM refuses the fabric.
+    """Check the port limits: ``portgroup_max_ports`` bounds the parallel cables of two neighbours,
+    and a switch's CAs together with its own port; ``port_order`` names ports that all switches
+    have. Otherwise OpenSM refuses the fabric.
     """
     config, n = torus.config, graph.n_switches
     owner, placed = graph.link_switch.astype(np.int64), torus.position[:, 0] >= 0
@@ -162,7 +165,7 @@ def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
 
 
 def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndarray, position: np.ndarray) -> None:
-    """Place the switches of the seed; the common one is opposite to the dateline's shift."""
+    """Place the switches of the seed; the position of their common switch is opposite to the dateline's shift."""
     radix = config.radix
     origin = [-shift % r for shift, r in zip(seed.dateline, radix, strict=True)]
     common = next(iter(seed.links.values()))[0]
@@ -187,7 +190,8 @@ def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndar
 
 
 def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | None:
-    """Order of the CA ports of a switch over parallel cables: ``port_order`` first, then by number."""
+    """Return the order in which the CA ports of a switch use parallel cables: ``port_order`` first,
+    then by number."""
     if not config.port_order:
         return None
     place = np.full(256, 255, np.int64)

@@ -1,7 +1,8 @@
-"""torus-2QoS.conf(5): the radixes of a torus or mesh, and switches that mark the origin of its coordinates.
+"""torus-2QoS.conf(5): the radixes of a torus or mesh, and the switches that mark the origin of its coordinates.
 
-Files are accepted or refused as by OpenSM 3.3.23: keywords come in any order (but a dateline is checked against the
-radixes above it), words beyond those of a keyword are ignored, and numbers are read as by C's strtoul.
+Files are accepted or refused as by OpenSM 3.3.23. Keywords may come in any order (but a dateline is
+checked against the radixes above it), further words after those of a keyword are ignored, and
+numbers are read as by C's strtoul.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from softib.routing.engines.minhop import DoesNotFit
 __all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse", "refusals"]
 
 MAX_PORTS = 16
-"""``portgroup_max_ports``: largest number of parallel cables, and of ports not between switches (the default)."""
+"""``portgroup_max_ports``: the largest number of parallel cables, and of ports that are not between
+switches (the default value)."""
 AXES = "xyz"
 AMBIGUOUS = 4
-"""A ring of this many switches looks the same in both directions: a seed names both directions."""
+"""A ring of this length looks the same in both directions, so a seed names both directions."""
 LEADING_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 
 
 @dataclass
 class Seed:
-    """``links`` (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to); ``dateline``: distance of the origin from
-    the common switch, by axis."""
+    """``links``: (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to). ``dateline``: distance of
+    the origin from the common switch, by axis."""
 
     links: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     dateline: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -43,7 +45,7 @@ class TorusConfig:
 
 
 def parse(text: str) -> TorusConfig:
-    """Return the configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed,
+    """Return the configuration in ``text``. Raises :class:`DoesNotFit` with the line or the seed
     that OpenSM refuses."""
     reader, refused = _read(text)
     if refused:
@@ -52,7 +54,7 @@ def parse(text: str) -> TorusConfig:
 
 
 def refusals(text: str) -> list[str]:
-    """Return all lines that OpenSM refuses, or the first seed; empty if it accepts the file."""
+    """Return all lines that OpenSM refuses, or the first seed that it refuses; empty if it accepts the file."""
     reader, refused = _read(text)
     if not refused:
         try:
@@ -63,7 +65,7 @@ def refusals(text: str) -> list[str]:
 
 
 def _read(text: str) -> tuple[_Reader, list[DoesNotFit]]:
-    """Every line is read, also after a refused one."""
+    """Every line is read, also after a refused line."""
     reader, refused = _Reader(), list[DoesNotFit]()
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -149,7 +151,8 @@ class _Reader:
 
 
 def _check(config: TorusConfig, seed: Seed, where: str) -> None:
-    """A seed has a link along each axis (in both directions on a ring of four), and all begin at one switch."""
+    """A seed has a link along each axis (on a ring of four, in both directions), and all links
+    begin at one switch."""
     for axis, name in enumerate(AXES):
         both = config.radix[axis] == AMBIGUOUS and config.wraps[axis]
         missing = [sign for sign in (1, -1) if (axis, sign) not in seed.links]
@@ -165,8 +168,8 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
 
 
 def _number(word: str) -> int:
-    """Return the number as parsed by C's strtoul and strtol: base 8, 10 or 16 by prefix, the rest is
-    ignored, 0 without digits."""
+    """Return the number as C's strtoul and strtol parse it: base 8, 10 or 16 by prefix, trailing
+    text is ignored, 0 without digits."""
     match = LEADING_NUMBER.match(word)
     if match is None:
         return 0

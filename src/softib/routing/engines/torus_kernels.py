@@ -1,18 +1,19 @@
-"""Tables of a torus whose switches have positions. Positions are x, y, z from 0; ``at`` int32[X, Y, Z]
-is the switch there, -1 = none."""
+"""Tables of a torus whose switches have been placed. Positions are x, y, z from 0. ``at`` int32[X,
+Y, Z] is the switch at a position, -1 = none."""
 
 import numpy as np
 
 from softib.jit import kernel, table
 
 Grid = table("Grid", "first peer radix wraps at position")
-"""The graph's links; ``radix`` int32[3] and ``wraps`` bool[3] of the axes; ``at`` int32[X, Y, Z]:
-the switch at a position, -1 = none, and its inverse ``position`` int32[n, 3], -1 = not placed."""
+"""The links of the graph; ``radix`` int32[3] and ``wraps`` bool[3] of the axes; ``at`` int32[X, Y,
+Z]: the switch at a position, -1 = none; and its inverse ``position`` int32[n, 3], -1 = not
+placed."""
 
 
 @kernel
 def step(position, axis, sign, radix, wraps, out):
-    """The position next to ``position`` int32[3] into ``out``; False at the end of a mesh."""
+    """Write the position next to ``position`` int32[3] into ``out``; return False at the end of a mesh."""
     for d in range(3):
         out[d] = position[d]
     k = position[axis] + sign
@@ -34,14 +35,14 @@ def _joined(first, peer, a, b):
 
 @kernel
 def place(grid):
-    """Place every switch that follows from those placed.
+    """Place every switch whose position follows from those already placed.
 
-    Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a face is
-    the one more neighbour that both its neighbours have; the switch in line with ``p`` and ``q`` is the
-    one remaining neighbour of ``q`` that shares a neighbour with the switch next to ``q``. The second
-    rule is used when the first gives no more results, since a ring of four switches has other loops of
-    four. Last, next to holes: a switch gets the only free position next to all its placed neighbours,
-    if there are at least two.
+    Two rules apply to faces of the torus (loops of four switches). First: the switch opposite to
+    ``p`` on a face is the only other neighbour that both its neighbours share. Second: the switch
+    in line with ``p`` and ``q`` is the one remaining neighbour of ``q`` that shares a neighbour
+    with the switch next to ``q``. The second rule is used when the first yields nothing more, since
+    a ring of four switches has other loops of four. Last, next to holes: a switch gets the only
+    free position next to all its placed neighbours, if there are at least two of them.
     """
     position = grid.position
     n = position.shape[0]
@@ -121,7 +122,7 @@ def _runs_along(grid, w, u, q, axis, r):
     """Return whether ``w`` shares an unplaced neighbour with a switch next to ``u`` (at ``q``) across
     ``axis``, on every other axis.
 
-    A neighbour of ``u`` along another axis does not on that one.
+    A neighbour of ``u`` along another axis does not share one on that axis.
     """
     first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     axes, agree = 0, 0
@@ -198,8 +199,8 @@ def _put(at, position, switch, o):
 
 @kernel
 def ring_links(grid, link):
-    """``link`` int32[n, 3, 2]: a link of each switch down (0) or up (1) each axis, -1 = none.
-    Returns links that join no neighbours."""
+    """Write ``link`` int32[n, 3, 2]: a link of each switch down (0) or up (1) each axis, -1 = none.
+    Returns the links that do not join neighbours."""
     first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     n = position.shape[0]
     link[:, :, :] = -1
@@ -221,7 +222,8 @@ def ring_links(grid, link):
 
 @kernel
 def reach(radix, wraps, at, position, link, clear):
-    """``clear`` int32[n, 3, 2] out: the steps that a packet can go down or up each ring before it meets a hole."""
+    """Write ``clear`` int32[n, 3, 2]: the number of steps that a packet can go down or up each ring
+    before it meets a hole."""
     n = position.shape[0]
     o, p = np.empty(3, np.int32), np.empty(3, np.int32)
     for s in range(n):
@@ -245,14 +247,15 @@ def reach(radix, wraps, at, position, link, clear):
 
 @kernel
 def steps_between(from_, to, axis, radix, wraps):
-    """Signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a whole ring, in the shorter
-    direction; for half a ring so that both directions carry equally.
+    """Return the signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a
+    whole ring, in the shorter direction. For half a ring, the direction is chosen so that both
+    carry equal load.
 
-    Both directions of a path use the same cables of the ring, and so need the same SL. For half a ring, going up
-    from an odd coordinate and down from an even one does that if half a ring is odd. On a ring of four it
-    does not, but only paths over half the ring wait for a link there, and these close no cycle on one VL. Otherwise
-    over the dateline if the lower coordinate and those of both positions in later
-    dimensions have an even sum.
+    Both directions of a path should use the same cables of the ring, and so need the same SL. For
+    half a ring, going up from odd coordinates and down from even ones achieves that if half a ring
+    is odd. On a ring of four it does not. But there, only paths over half the ring wait for a link,
+    and these close no cycle on one VL. In all other cases, the path crosses the dateline if the
+    lower coordinate and the coordinates of both positions in later dimensions have an even sum.
     """
     a, b, half = from_[axis], to[axis], radix[axis] >> 1
     if not wraps[axis] or 2 * abs(b - a) < radix[axis]:
@@ -270,12 +273,12 @@ def steps_between(from_, to, axis, radix, wraps):
 
 @kernel
 def next_links(radix, wraps, at, position, link, clear, via):
-    """``via`` int32[n, n]: the link from each switch towards each, dimension order x, y, z; -1 = no
-    path.
+    """Write ``via`` int32[n, n]: the link from each switch towards each other switch, in dimension
+    order x, y, z; -1 = no path.
 
-    The shorter direction of a ring, the longer one if the shorter meets a hole. If both do (the
-    switch at the turn of the path is missing), continue in the next dimension as soon as the hole
-    is the next step, else towards it.
+    Use the shorter direction of a ring, or the longer one if the shorter meets a hole. If both meet
+    a hole (the switch at the turn of the path is missing), continue in the next dimension when the
+    hole is the next step; until then, go towards it.
     """
     n = position.shape[0]
     for s in range(n):
@@ -324,8 +327,8 @@ def _corner_is_missing(at, position, s, t, axis):
 
 @kernel
 def dateline_sls(radix, wraps, position, sl):
-    """``sl`` uint8[n, n]: bit d is set where the path on a whole torus crosses the dateline of
-    dimension d (on a ring of four: where it has to)."""
+    """Write ``sl`` uint8[n, n]: bit d is set if the path on a whole torus crosses the dateline of
+    dimension d (on a ring of four: if it has to)."""
     n = position.shape[0]
     for s in range(n):
         for t in range(n):

@@ -1,24 +1,27 @@
-"""``updn`` and ``dnup``: no link up after a link down, so no cycle of waiting channels.
+"""``updn`` and ``dnup``: no link up follows a link down, so there is no cycle of waiting channels.
 
-``updn`` ranks switches by their distance from the roots; ``dnup`` by their distance from the CAs,
-the farthest at the top. Equal ranks are ordered by NodeGUID (OpenSM: the smaller is up), roots too, so
-the order is total and the tables are free of credit loops on any graph.
+``updn`` ranks switches by their distance from the roots; ``dnup`` ranks them by their distance from
+the CAs, with the farthest at the top. Equal ranks, including roots, are ordered by NodeGUID (in
+OpenSM the smaller is up). So the order is total, and the tables are free of credit loops on any
+graph.
 
-Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and used even if they leave out
-pairs; or found as in OpenSM: switches from which one distance holds more than 90 % of all CAs and no
-other distance 5 %. It is used if every CA then has a legal path to all destinations (dnup: with its own
-ranks). Else (OpenSM falls back to minhop without a root, and omits routes if the roots do not suffice)
-the one of these is used whose worst link carries the fewest paths:
+Roots may be given as GUIDs (of a switch, or of a CA port for its switch); they are used even if
+they leave out pairs. Otherwise they are found as in OpenSM: switches from which more than 90 % of
+all CAs are at one distance, and no other distance has more than 5 %. In a tree the other tops of
+their tier are roots, too: OpenSM leaves out a top that lacks one cable. The roots found are used if
+every CA then has a legal path to all destinations (dnup: with its own ranks). Otherwise, one of the
+following is used, the one whose worst link carries the fewest paths (OpenSM falls back to minhop
+without a root, and omits routes if the roots do not suffice):
 
-* the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
-* the ranks of dnup, likewise;
-* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the
-  only root keeps all paths of a tree: from any other leaf the spines are still up, and two spines
-  meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all traffic
-  through itself.)
+* the roots found; :mod:`softib.routing.detours` supplies missing paths;
+* the ranks of dnup, with the same addition;
+* **one leaf** as root: the switch with the most CAs. One root reaches everything, and with a leaf
+  as the only root all paths of a tree of two tiers stay legal: from any other leaf the spines are still up, and
+  two spines meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all
+  traffic through itself.)
 
-``notes`` describe the choice. In a list of engines, :func:`with_lanes` decides whether virtual lanes pay: dfsssp or
-lash after updn may put fewer paths on the worst link.
+``notes`` describe the choice. In a list of engines, :func:`with_lanes` decides whether virtual
+lanes pay: dfsssp or lash, listed after updn, may put fewer paths on the worst link.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from softib.routing.roots import (
     pick_roots,
     rank_switches,
     top_down,
+    with_cut_tops,
 )
 from softib.routing.tables import beyond_max_hops, cas_per_switch, min_hops, ordered_hops, tables
 
@@ -47,12 +51,12 @@ __all__ = ["LANED", "WORTH_LANES", "route", "route_dnup", "with_lanes"]
 
 
 MOST_LOST = 1 / 4
-"""Largest share of pairs of a switch with CAs and a switch without a legal path in ranks that are worth completing."""
+"""Largest share of (switch with CAs, switch) pairs without a legal path in ranks that are worth completing."""
 UNREACHED = 255
 LANED = ("dfsssp", "lash")
-"""Engines that lay shortest paths on VLs and need no file."""
+"""Engines that assign shortest paths to VLs and need no file."""
 WORTH_LANES = 3 / 4
-"""Share of the paths on the worst link at which other tables are used (docs/decisions/0007)."""
+"""Other tables are used if their worst link carries at most this share of the paths (docs/decisions/0007)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -74,19 +78,23 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
     notes.append(f"{counted(len(spines), 'root')} found by the distances to the CAs: {names(graph, spines)}")
-    ranks = _complete(graph, spines, notes)
+    tops = with_cut_tops(graph, spines)
+    cut = np.setdiff1d(tops, spines)
+    if len(cut):
+        notes.append(f"{counted(len(cut), 'root')} of the same tier, farther from some CAs: {names(graph, cut)}")
+    ranks = _complete(graph, tops, notes)
     return _best(graph, "updn", hops, [("the roots found", ranks), *_from_cas(graph)], notes)
 
 
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than
-    some switches."""
+    """Return tables by up*/down* where up leads away from the CAs; for fabrics whose CAs are nearer
+    to the roots than some switches."""
     hops = min_hops(graph).hops
     return _best(graph, "dnup", hops, _from_cas(graph), beyond_max_hops(graph, hops))
 
 
 def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
-    """Return dnup's ranks, if some switch has no CA; otherwise they have no meaning."""
+    """Return dnup's ranks if some switch has no CA; otherwise they have no meaning."""
     height = heights(graph)
     top = height.max(initial=0)
     return [("the distance from the CAs", (top - height).astype(np.int32))] if top > 0 else []
@@ -95,9 +103,9 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """Return the first candidate ranks that give every CA a legal path to everything; else, of the
-    candidates (completed by detours) and one leaf as root, those with the fewest paths on the worst
-    link."""
+    """Return the first candidate ranks that give every CA a legal path to everything. If there are
+    none, return the one with the fewest paths on the worst link, among the candidates (completed by
+    detours) and one leaf as root."""
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
@@ -136,16 +144,15 @@ def _best(
 
 
 def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
-    """Return tables with the switch with most CAs as the only root: paths on the worst link, its
-    name, ranks, tables."""
+    """Return the tables with the switch with most CAs as the only root: paths on the worst link,
+    its name, ranks, tables."""
     ranks = _complete(graph, np.empty(0, np.int32), notes)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
     return balance(graph, lft).most, "one leaf", ranks, lft
 
 
 def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Return ranks from ``roots``, with a separate root for each part of the fabric that has
-    none."""
+    """Return ranks from ``roots``; each part of the fabric without a root gets a separate one."""
     ranks = rank_switches(graph, roots)
     bare = ranks < 0
     if bare.any():
@@ -167,10 +174,11 @@ def _routing(graph: SwitchGraph, engine: str, ranks: np.ndarray, lft: np.ndarray
 
 def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options: RouteOptions) -> Routing:
     """Return ``routing`` (updn's), or the tables of the engine among ``listed`` with the fewest
-    paths on its worst link, if that is worth the VLs.
+    paths on its worst link if that is worth the VLs.
 
-    A fabric with top switches keeps updn: its paths are short already. So does one where an engine needs more VLs
-    than there are, or assigns the two directions of a path to different ones.
+    A fabric with top switches keeps updn, because its paths are short already. So does a fabric
+    where an engine needs more VLs than there are, or assigns the two directions of a path to
+    different VLs.
     """
     names = [n for n in listed if n in LANED]
     if not names or options.data_vls < 2 or len(find_spines(graph, min_hops(graph).hops)):

@@ -5,9 +5,9 @@ from softib.jit import kernel
 
 @kernel(_nrt=False)
 def breadth_first(first, peer, root, hops, parent, queue):
-    """``hops`` int32[switches] from ``root`` (-1: not reached) and ``parent``: the link (row of the
-    graph) by which each switch was reached, from the nearer switch (-1 at the root). ``queue``
-    int32[switches] is scratch."""
+    """Write ``hops`` int32[switches] from ``root`` (-1: not reached), and ``parent``: the link (row
+    of the graph) over which each switch was reached from the nearer switch (-1 at the root).
+    ``queue`` int32[switches] is scratch."""
     for s in range(len(hops)):
         hops[s], parent[s] = -1, -1
     hops[root] = 0
@@ -26,7 +26,7 @@ def breadth_first(first, peer, root, hops, parent, queue):
 
 @kernel(_nrt=False)
 def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
-    """Ports of the tree that joins ``members`` (int32[k], switches) to the root of ``parent``.
+    """Mark the ports of the tree that joins ``members`` (int32[k], switches) to the root of ``parent``.
 
     ``source_of`` int32[links]: the switch at the beginning of a link; ``masks`` uint16[switches, 16] gets the ports
     at both ends; ``marked`` bool[switches] is scratch and marks switches of the tree.
@@ -46,9 +46,9 @@ def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
 
 @kernel(_nrt=False)
 def mark_ancestors(first, peer, position, members, count, seen, queue):
-    """``count`` int32[switches]: the number of ``members`` (int32[k], switches) that are below each switch, or are
-    the switch, by links that only lead up (to a smaller ``position``). ``seen`` int32[switches],
-    -1, and ``queue`` int32[switches] are scratch."""
+    """Write ``count`` int32[switches]: how many of ``members`` (int32[k], switches) are the switch
+    itself or below it, over links that only lead up (to a smaller ``position``). ``seen``
+    int32[switches], -1, and ``queue`` int32[switches] are scratch."""
     for i in range(len(members)):
         queue[0] = members[i]
         seen[members[i]] = i
@@ -67,8 +67,8 @@ def mark_ancestors(first, peer, position, members, count, seen, queue):
 
 @kernel(_nrt=False)
 def descend(first, peer, row, position, root, parent, queue):
-    """``parent`` int32[switches]: the link (``row``) by which each switch is reached first from
-    ``root`` by links that only lead down; -1: none."""
+    """Write ``parent`` int32[switches]: the link (``row``) over which each switch is reached first
+    from ``root`` when all links lead down; -1: none."""
     for s in range(len(parent)):
         parent[s] = -1
     queue[0] = root
@@ -86,12 +86,12 @@ def descend(first, peer, row, position, root, parent, queue):
 
 @kernel(_nrt=False)
 def mark_bends(first, peer, row, position, reverse, roots, offset, marked, parent, queue):
-    """Turns of the trees that lead down from each of ``roots`` (int32[k], see :func:`descend`):
-    packets go up such a tree and down it.
+    """Mark the turns of the trees that lead down from each of ``roots`` (int32[k], see
+    :func:`descend`): packets go up such a tree and down it.
 
-    ``row`` int32[links]: of the graph, ``reverse`` int32[links]: the link in the other direction.
-    ``marked`` uint8[turns]: 1 for each turn that a tree uses. The turn from link e into the i-th
-    link that leaves ``peer[e]`` has index ``offset[e] + i``. ``offset`` int64[links].
+    ``row`` int32[links]: row of the graph; ``reverse`` int32[links]: the link in the other
+    direction. ``marked`` uint8[turns]: 1 for each turn that a tree uses. The turn from link e into
+    the i-th link that leaves ``peer[e]`` has index ``offset[e] + i``. ``offset`` int64[links].
     ``parent`` and ``queue`` int32[switches] are scratch.
     """
     for r in range(len(roots)):

@@ -1,15 +1,16 @@
 """Spanning trees for multicast that close no credit loop with unicast packets.
 
-A packet that is copied along a tree holds a buffer and requests the next one, as any packet does.
-So the turns of a tree count as dependencies between channels together with those of all unicast paths, and the
-union must have no cycle (Dally and Seitz 1987).
+A packet that is copied along a tree holds a buffer and requests the next one, as all packets do. So
+the turns of a tree count as dependencies between channels, together with those of all unicast
+paths; the union must have no cycle (Dally and Seitz 1987).
 
-* If an order of the switches excludes cycles, every tree is free that goes up to a root and down
-  from it, and trees may have separate roots. (The order is the ranks of ftree and updn, without a
-  bend that closes a cycle, :func:`~softib.routing.adaptive.could_deadlock`, or with the turns of
-  all such trees added to the unicast paths.) A hash selects the root of each group, so removing a
-  switch moves no other group's root.
-* Elsewhere all groups are branches of one spanning tree, the first candidate whose turns close no
+* If an order of the switches excludes cycles, then every tree that goes up to a root and down from
+  it is free of cycles, and different trees may have different roots. (The order is that of the
+  ranks of ftree and updn: if no bend closes a cycle,
+  :func:`~softib.routing.adaptive.could_deadlock`, or if none arises when the turns of all such
+  trees are added to the unicast paths.) A hash selects the root of each group, so removing a switch
+  moves no other group's root.
+* Otherwise all groups are branches of one spanning tree: the first candidate whose turns close no
   cycle with the unicast paths on the VLs of multicast packets.
 """
 
@@ -36,8 +37,8 @@ MOST_ROOTS = 12
 
 @dataclass(frozen=True)
 class _Links:
-    """Links between switches that forward multicast packets: CSR by the switch at their beginning; ``row``: of the
-    graph."""
+    """Links between switches that forward multicast packets, as CSR by the switch at their
+    beginning; ``row``: row of the graph."""
 
     first: np.ndarray
     peer: np.ndarray
@@ -45,12 +46,11 @@ class _Links:
 
 
 class MulticastTrees:
-    """Trees on ``graph`` in addition to the unicast tables of ``routing``. ``able`` bool[switches]: switches that
-    forward
-    multicast packets; ``sls``: SLs of groups.
+    """Trees on ``graph`` in addition to the unicast tables of ``routing``. ``able`` bool[switches]:
+    switches that forward multicast packets; ``sls``: SLs of the groups.
 
-    ``note`` says, after a tree was requested, that none is free of cycles (then the one with the shortest paths is
-    used).
+    After a tree was requested, ``note`` reports if no tree is free of cycles (the one with the
+    shortest paths is then used).
     """
 
     def __init__(self, graph: SwitchGraph, routing: Routing, able: np.ndarray, sls: tuple[int, ...] = (0,)):
@@ -59,9 +59,10 @@ class MulticastTrees:
         self.source_of = graph.link_switch.astype(np.int32)
 
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
-        """Return int32[switches]: the link (row of the graph) by which each switch is reached from
-        the root of a tree that holds ``members`` (int32[k], switches), -1 at the root and where the
-        tree does not go. ``choice`` (an MLID): selects one of several equally good roots."""
+        """Return int32[switches]: the link (row of the graph) over which each switch is reached
+        from the root of a tree that contains ``members`` (int32[k], switches); -1 at the root and
+        at switches outside the tree. ``choice`` (an MLID) selects one of several equally good
+        roots."""
         if self._ordered:
             tree = self._under_a_common_root(members, choice)
             if tree is not None:
@@ -84,7 +85,7 @@ class MulticastTrees:
 
     @cached_property
     def _position(self) -> np.ndarray:
-        """Position of each switch from the top down: by rank, then by GUID, which defines up and down."""
+        """Return the position of each switch from the top down: by rank, then by GUID. It defines up and down."""
         assert self.routing.ranks is not None
         place = np.empty(self.graph.n_switches, np.int32)
         place[np.lexsort((self.graph.switch_guid, self.routing.ranks))] = np.arange(self.graph.n_switches)
@@ -98,8 +99,9 @@ class MulticastTrees:
         return not could_deadlock(self.graph, ranks, self.routing.lft) or self._trees_close_no_cycle()
 
     def _trees_close_no_cycle(self) -> bool:
-        """If unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go down and up
-        again): do they close a cycle with the turns of all possible trees, below any switch? On one VL."""
+        """If unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch
+        go down and up again), return whether they close no cycle with the turns of all possible
+        trees below any switch. On one VL."""
         start, targets, vls = self._unicast
         if vls != 1:
             return False
@@ -173,8 +175,8 @@ class MulticastTrees:
         yield from (self._spanning(root) for root in self._roots())
 
     def _roots(self) -> list[int]:
-        """Return centres first: of several switches spread over the graph, those with the smallest
-        distance to the farthest switch."""
+        """Return candidate roots, centres first: of several switches spread over the graph, those
+        with the smallest distance to the farthest switch."""
         able = np.flatnonzero(self.able)
         some = able[np.linspace(0, len(able) - 1, min(len(able), 4 * MOST_ROOTS)).astype(int)] if len(able) else able
         by_depth = [(int(self._search(s, self.links)[0].max()), s) for s in dict.fromkeys(some.tolist())]
@@ -187,7 +189,7 @@ class MulticastTrees:
         return hops, parent
 
     def _spanning(self, root: int, of: np.ndarray | None = None) -> np.ndarray:
-        """Return the breadth-first tree from ``root``, only of the links ``of`` (bool[links])."""
+        """Return the breadth-first tree from ``root`` over the links ``of`` (bool[links])."""
         links = self.links if of is None else self._links(of)
         _, parent = self._search(root, links)
         rows = links.row
@@ -202,8 +204,8 @@ class MulticastTrees:
         return start, targets, vls
 
     def _dependencies(self, parent: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return channels (link × VLs + VL) that copies in the tree hold, and those that they then
-        request (int32[k] both)."""
+        """Return the channels (link × VLs + VL) that copies in the tree hold, and the channels that
+        they then request (int32[k] both)."""
         g = self.graph
         down = parent[parent >= 0].astype(np.int64)
         tree = np.concatenate([down, g.reverse[down].astype(np.int64)])
@@ -213,7 +215,7 @@ class MulticastTrees:
         degree = np.diff(begin)
         row, steps = spread(degree[at])
         first = into[row]
-        # The links that leave a switch are the other directions of those that lead to it.
+        # The links that leave a switch are the reverse directions of those that lead to it.
         second = g.reverse[into[begin[at[row]] + steps]].astype(np.int64)
         bends = second != g.reverse[first]
         first, second = first[bends], second[bends]
@@ -232,15 +234,14 @@ class MulticastTrees:
         return np.concatenate(before).astype(np.int32), np.concatenate(after).astype(np.int32)
 
     def _vl(self, table: np.ndarray, link: np.ndarray, in_port: np.ndarray, sl: int) -> np.ndarray:
-        """Return VL of packets of ``sl`` that leave through ``link`` and entered through
-        ``in_port``."""
+        """Return the VL of packets of ``sl`` that entered through ``in_port`` and leave through ``link``."""
         s, out = self.source_of[link], self.graph.out_port[link]
         size = table.shape
         vl: np.ndarray = table[s % size[0], in_port % size[1], out % size[2], sl].astype(np.int64)
         return vl
 
     def _enters_on(self, table: np.ndarray, link: np.ndarray, sl: int, vl: int) -> np.ndarray:
-        """bool[k]: may a host's packet of ``sl`` leave its switch by ``link`` on ``vl``?"""
+        """Return bool[k]: whether a host's packet of ``sl`` may leave its switch over ``link`` on ``vl``."""
         s, out = self.source_of[link], self.graph.out_port[link]
         any_in = (table[:, :, :, sl] == vl).any(axis=1)
         enters: np.ndarray = any_in[s % len(any_in), out % any_in.shape[1]]
@@ -255,8 +256,8 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
 
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
-    """Return uint64[n]: weight of each switch for ``choice`` (highest random weight, Thaler and
-    Ravishankar 1998): when a switch leaves or comes back, only groups with their highest weight
+    """Return uint64[n]: the weight of each switch for ``choice`` (highest random weight, Thaler and
+    Ravishankar 1998). When a switch leaves or comes back, only the groups with their highest weight
     there choose again. The mixture of bits is splitmix64's."""
     with np.errstate(over="ignore"):
         x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,1 +1,1 @@
-"""Reachability and dependencies of channels: tables and their proof."""
+"""The proof of forwarding tables: reachability, and dependencies between channels."""

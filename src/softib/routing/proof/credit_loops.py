@@ -1,9 +1,10 @@
 """Credit loops: can buffers wait for each other in a cycle?
 
 A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end
-of one channel waits for the next channel of its path. Tables are free of deadlock if these
-dependencies have no cycle (Dally & Seitz 1987); links from and to CAs cannot be part of one. Only paths of packets
-that some CA sends count, whether they arrive or not: a forwarding loop is a credit loop too.
+of one channel waits for the next channel on its path. Tables are free of deadlock if these
+dependencies have no cycle (Dally & Seitz 1987); links from and to CAs cannot be part of one. Only
+paths of packets that some CA sends count, whether or not the packets arrive: a forwarding loop is a
+credit loop too.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ __all__ = [
 
 
 def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
-    """Return the graph's links as channels, each separate unless ``canon`` int32[links] names one
-    that represents it."""
+    """Return the graph's links as channels. Each is a separate channel unless ``canon``
+    int32[links] names another one that represents it."""
     degree = np.diff(graph.first).astype(np.int64)
     owner = np.repeat(np.arange(graph.n_switches, dtype=np.int32), degree)
     size = degree[graph.peer]
@@ -55,7 +56,7 @@ def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
 
 
 def merged(graph: SwitchGraph) -> np.ndarray:
-    """Return int32[links]: the first of the parallel cables between the same two switches."""
+    """Return int32[links]: for each link, the first of the parallel cables between the same two switches."""
     owner = graph.link_switch
     _, first, which = np.unique(owner * graph.n_switches + graph.peer, return_index=True, return_inverse=True)
     return first[which].astype(np.int32)
@@ -88,7 +89,7 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
 
 
 def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
-    """Return ``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
+    """Return ``graph`` with one link for each VL of a link: row ``link * vls + vl``."""
     if vls == 1:
         return graph
     each_vl = np.arange(vls, dtype=np.int32)
@@ -109,27 +110,27 @@ SHORT_BUDGET, SEARCH_BUDGET = 1 << 15, 30_000_000
 
 
 class Senders(NamedTuple):
-    """Packets considered in addition to those that CAs send with the SL of their own direction."""
+    """Packets that are considered in addition to those that CAs send with the SL of their own direction."""
 
     switches: bool = False
-    """A switch answers with the SL of the request, and sends requests with the SL of its row of ``path_sl``."""
+    """A switch answers with the SL of the request, and sends requests with the SL in its row of ``path_sl``."""
     answers: bool = False
-    """A CA answers with the SL of the request, as a connection by the connection manager does."""
+    """A CA answers with the SL of the request, as in a connection made by the connection manager."""
 
 
 CAS = Senders()
 
 
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
-    """Return whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one
-    VL: the quick part of a proof."""
+    """Return whether ``lft`` uint8[n_switches, any width] can deadlock if all traffic uses one VL:
+    the quick part of a proof."""
     start, targets = lists_of(graph, credit_dependencies(graph, lft))
     return bool(core(start, targets).any())
 
 
 def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
-    """Return dependencies (as of :func:`credit_dependencies`) of all paths that never go up after
-    down (bool[links]), nor back to the switch they came from."""
+    """Return the dependencies (as in :func:`credit_dependencies`) of all paths that never go up
+    after down (bool[links]) and never return to the switch that they came from."""
     owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
     word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
@@ -149,7 +150,7 @@ def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
 
 
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
-    """Return the dependencies between links with all traffic on one VL: uint64[links, words], bit b
+    """Return the dependencies between links if all traffic uses one VL: uint64[links, words]; bit b
     of a row is the b-th link of the switch at its end."""
     return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
 
@@ -157,8 +158,8 @@ def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
 def dependencies_of(
     graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
 ) -> np.ndarray:
-    """Return :func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``:
-    of those that begin on any switch, not only on those with CAs."""
+    """Return :func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]). ``switches``:
+    also of paths that begin on switches without CAs."""
     lids, at = destinations(graph)
     keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
     routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
@@ -166,7 +167,7 @@ def dependencies_of(
 
 
 def depend_on(graph: SwitchGraph, routes: Any) -> np.ndarray:
-    """Return :func:`credit_dependencies` of packets from where ``routes.cas`` is not 0."""
+    """Return :func:`credit_dependencies` of packets from the switches where ``routes.cas`` is not 0."""
     return _depend(graph, routes)[1]
 
 
@@ -193,7 +194,7 @@ def waiting_channels(
     switches: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the dependencies between channels (link × ``data_vls`` + VL) of all paths, as lists
-    ``(start, targets)``; arguments as of :func:`verify`, and of :func:`needs_of`."""
+    ``(start, targets)``. The arguments are those of :func:`verify` and :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
@@ -224,12 +225,12 @@ def needs_of(
     senders: Senders = CAS,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the dependencies between channels on the paths to ``lids`` (of the end ports
-    ``ends``); ``at``: :func:`port_map`; the others as of
-    :func:`~softib.routing.proof.verify.verify`. Returns channels in use bool[channels], their
-    dependencies uint64[channels, words], and VLs.
+    ``ends``). ``at`` is a :func:`port_map`; the other arguments are those of
+    :func:`~softib.routing.proof.verify.verify`. Returns the channels in use bool[channels], their
+    dependencies uint64[channels, words], and the number of VLs.
 
-    ``senders``: whose packets count. ``dropped`` int64[2, switches + 2] out counts by hops the
-    pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
+    ``senders``: whose packets count. ``dropped`` int64[2, switches + 2] out counts, by hops, the
+    pairs (from CAs, to CAs and to switches) that are dropped by a VL not below ``data_vls``.
     """
     routes = routes_of(graph, lft, lids, ends, at)
     if path_sl is None and sl2vl is None:
@@ -243,10 +244,10 @@ def needs_of(
 
 
 def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
-    """Return a shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or
-    None.
+    """Return a shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or None.
 
-    On graphs too large to search completely (some :data:`SEARCH_BUDGET` steps) the shortest one found.
+    On graphs that are too large for a complete search (about :data:`SEARCH_BUDGET` steps), return
+    the shortest cycle found.
     """
     nodes = len(start) - 1
     alive = core(start, targets)
@@ -268,8 +269,8 @@ def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel
 
 
 def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
-    """Return CA ports that send into the fabric, those of one switch together if their packets have
-    the same SLs and VLs; and the other ``senders``, which count as no CA."""
+    """Return the CA ports that send into the fabric, with those of one switch grouped if their
+    packets have the same SLs and VLs; and the other ``senders``, which do not count as CAs."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
@@ -300,8 +301,8 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
 
 
 def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
-    """Do the packets of both directions between two ends have one SL, by ``sls`` as ``path_sl`` of
-    :func:`needs_of`?"""
+    """Return whether the packets of both directions between two ends have one SL; ``sls`` is the
+    ``path_sl`` of :func:`needs_of`."""
     if len(sls) != graph.n_switches:
         return bool((sls == (sls[:, :1] if len(sls) == 1 else sls.T)).all())
     by_switch = np.argsort(graph.end_switch, kind="stable")
@@ -336,7 +337,7 @@ def _bitset_size(graph: SwitchGraph, vls: int) -> int:
 
 
 def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as
+    """Return the dependencies of :func:`needs_of` (with one VL: of :func:`credit_dependencies`) as
     lists: channel ``c`` (link × ``vls`` + VL) waits for ``targets[start[c]:start[c + 1]]``."""
     channel, word = np.nonzero(needs)
     octets = needs[channel, word].astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
@@ -349,9 +350,9 @@ def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.nd
 
 
 def core(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: those that are left of the graph ``targets[start[c]:start[c + 1]]`` when
-    nodes without a predecessor or successor are removed again and again: any if and only if it has
-    a cycle."""
+    """Return bool[nodes]: the nodes of the graph ``targets[start[c]:start[c + 1]]`` that remain
+    when nodes without a predecessor or successor are removed repeatedly. Some remain if and only if
+    the graph has a cycle."""
     alive = _fed(start, targets)
     if not alive.any():
         return alive
@@ -363,8 +364,8 @@ def core(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fed(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: the nodes left after repeatedly removing nodes that are not a target of
-    another one."""
+    """Return bool[nodes]: the nodes that remain when nodes that are no target of another node are
+    removed repeatedly."""
     waits = np.bincount(targets, minlength=len(start) - 1)
     alive = waits > 0
     removed = np.flatnonzero(~alive)

@@ -7,8 +7,8 @@ from softib.jit import kernel
 
 @kernel(steps=lambda start, targets, alive, cycle: 4 * len(start) + len(targets))
 def any_cycle(start, targets, alive, cycle):
-    """Follow first living successors until a node repeats: a cycle, into ``cycle``; returns its
-    length."""
+    """Follow each node's first remaining successor until a node repeats. Write the cycle into
+    ``cycle``; return its length."""
     n = start.shape[0] - 1
     position = np.full(n, -1, np.int32)
     c = 0
@@ -30,8 +30,8 @@ def any_cycle(start, targets, alive, cycle):
 
 
 def steps_of(start, targets, alive, cycle, length, budget):
-    """Steps of :func:`shorten`: each search goes through all dependencies, or those of ``length``
-    rounds, and none begins after ``budget``."""
+    """Number of steps of :func:`shorten`: each search goes through all dependencies, or those of
+    ``length`` rounds, and none begins after ``budget`` steps."""
     nodes, dependencies = np.count_nonzero(alive), int(np.diff(start)[alive].sum())
     search = min(dependencies, (1 + dependencies // nodes) ** min(length, 16))
     return len(start) + min(nodes * search, budget + search)
@@ -39,9 +39,9 @@ def steps_of(start, targets, alive, cycle, length, budget):
 
 @kernel(steps=steps_of)
 def shorten(start, targets, alive, cycle, length, budget):
-    """A shortest cycle: a search from every living node, none deeper than the best so far.
+    """Find a shortest cycle: search from every remaining node, never deeper than the best cycle so far.
 
-    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Stops
+    A node that was searched is removed from ``alive``, since no shorter cycle contains it. Stops
     after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
     int32[nodes] in and out.
     """

@@ -1,11 +1,11 @@
-"""Reachability by forwarding tables, and the columns by which they are walked: the port map of a graph, and
-all destinations.
+"""Reachability with given forwarding tables, and the columns with which kernels walk them: the port
+map of a graph, and all destinations.
 
 Pairs are (source port, destination LID) as in :mod:`softib.routing.proof.verify`.
 
-A packet for a LID uses only that LID's column, so its result stays the same as long as the column stays and its
-ports lead to the same peers. After one cable is removed that holds for nearly all columns:
-:class:`ProvenTables` walks only the others.
+A packet for a LID uses only that LID's column. So its outcome stays the same as long as the column
+is unchanged and its ports lead to the same peers. After one cable is removed, that holds for nearly
+all columns: :class:`ProvenTables` walks only the others.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = [
 
 
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
-    """Return pairs of a CA and an end port that are joined by cables but not by ``lft``
-    uint8[n_switches, any width]."""
+    """Return the pairs of a CA and an end port that cables connect but ``lft`` uint8[n_switches,
+    any width] does not."""
     return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
 
 
@@ -50,12 +50,21 @@ def connected_pairs(graph: SwitchGraph) -> int:
 
 
 def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; no
-    one sends to itself."""
+    """Return int64[lids]: the number of CAs whose packets arrive, for the destinations of
+    :func:`destinations`. A CA does not send to itself."""
     arrived = np.zeros(len(lids), np.int64)
     lft = np.ascontiguousarray(lft, np.uint8)
-    arrivals(links_of(graph), routes_of(graph, lft, lids, ends), arrived)
+    routes = routes_of(graph, lft, lids, ends)
+    arrivals(links_of(graph), routes, _onward(graph, routes.at), arrived)
     return arrived
+
+
+def _onward(graph: SwitchGraph, at: np.ndarray) -> np.ndarray:
+    """Return the switch to which each port leads, as :func:`arrivals` reads it, without ports that no switch has."""
+    ports = max(graph.out_port.max(initial=0), graph.end_port.max(initial=0)) + 1
+    onward = at[:, : int(ports)].astype(np.int32)
+    onward[onward >= 0] = graph.peer[onward[onward >= 0]]
+    return onward
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:
@@ -70,8 +79,8 @@ def port_map(graph: SwitchGraph) -> np.ndarray:
 
 
 def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Return every LID of every end port, ascending: ``(lid int32, end int32)``. A port whose virtual ports have LIDs
-    has several ends: each LID arrives at the one of :func:`port_map`."""
+    """Return every LID of every end port, ascending: ``(lid int32, end int32)``. A port whose
+    virtual ports have LIDs has several ends: each LID arrives at the end in :func:`port_map`."""
     copies = 1 << graph.end_lmc.astype(np.int64)
     end, offset = spread(copies)
     place = graph.end_switch.astype(np.int64) * 256 + graph.end_port
@@ -81,15 +90,16 @@ def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def links_of(graph: SwitchGraph) -> Any:
-    """Return the links and end ports of ``graph``, as kernels walk them."""
+    """Return the links and end ports of ``graph`` in the form that kernels walk."""
     return Links(graph.first, graph.peer, graph.peer_port, graph.end_switch, graph.end_port, graph.end_is_switch)
 
 
 def routes_of(
     graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray, at: np.ndarray | None = None
 ) -> Any:
-    """Return ``lft`` and the senders of each destination, as kernels walk it: destinations as of
-    :func:`destinations` (or some of them); ``at``: :func:`port_map`."""
+    """Return ``lft`` and the senders to each destination in the form that kernels walk.
+    Destinations are those of :func:`destinations`, or some of them; ``at`` is a
+    :func:`port_map`."""
     return Routes(lft, port_map(graph) if at is None else at, lids, ends, cas_of(graph))
 
 
@@ -109,10 +119,10 @@ class _Past:
 
 
 class ProvenTables:
-    """The last tables of a subnet that were judged. It keeps them by reference: the caller must
+    """The last tables of a subnet that were checked. It keeps them by reference: the caller must
     not write to them later.
 
-    ``walked``: destinations that the last judgement had to walk.
+    ``walked``: number of destinations that the last check had to walk.
     """
 
     def __init__(self) -> None:
@@ -120,7 +130,7 @@ class ProvenTables:
         self.walked = 0
 
     def lost_pairs(self, graph: SwitchGraph, lft: np.ndarray) -> int:
-        """Return :func:`lost_pairs` of ``lft``, whose result is stored."""
+        """Return :func:`lost_pairs` of ``lft``, and store the result."""
         lids, ends = destinations(graph)
         cas = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
         leads_to = _leads_to(graph)
@@ -143,8 +153,8 @@ class ProvenTables:
 
 
 def _leads_to(graph: SwitchGraph) -> np.ndarray:
-    """Return int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 for
-    nothing."""
+    """Return int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 if
+    there is no peer."""
     at = port_map(graph)
     out = at.astype(np.int64)
     out[at >= 0] = graph.peer[at[at >= 0]]
@@ -154,7 +164,7 @@ def _leads_to(graph: SwitchGraph) -> np.ndarray:
 
 
 def _changed(past: _Past, leads_to: np.ndarray, lft: np.ndarray, lids: np.ndarray) -> np.ndarray:
-    """Return bool[lids]: columns that differ, or name a port with another peer than before."""
+    """Return bool[lids]: columns that differ, or that name a port whose peer has changed."""
     changed = np.zeros(lft.shape[1], np.bool_)
     ports = leads_to != past.leads_to
     for s in range(len(lft)):

@@ -1,10 +1,10 @@
-"""Proves forwarding tables: does every packet arrive, over how many hops, and can buffers wait for each other in a
-cycle?
+"""Prove forwarding tables: does every packet arrive, over how many hops, and can buffers wait for
+each other in a cycle?
 
-Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of all end ports
-except the source's own. Routes that start on a switch are listed separately: only its own management
-traffic uses them (answers about counters, traps, a subnet manager on it). For credit loops see
-:mod:`softib.routing.proof.credit_loops`.
+Pairs are (source port, destination LID). Sources are CA and router ports; destinations are all LIDs
+of all end ports except the source's own. Routes that start on a switch are listed separately,
+because only management traffic of the switch uses them (answers about counters, traps, a subnet
+manager on it). For credit loops see :mod:`softib.routing.proof.credit_loops`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMPLES = 8
 
 @dataclass(frozen=True)
 class Pairs(Result):
-    """Ordered pairs of ends, and the results for packets between them."""
+    """Ordered pairs of ends, and the outcome of packets between them."""
 
     total: int
     arrived: int
@@ -37,7 +37,7 @@ class Pairs(Result):
     loop: int
     misdelivered: int
     dropped: int = 0
-    """By an SL2VL entry that names no VL."""
+    """Pairs dropped by an SL2VL entry that names no VL."""
 
     @property
     def lost(self) -> int:
@@ -47,8 +47,7 @@ class Pairs(Result):
 
 @dataclass(frozen=True)
 class Failure:
-    """One pair that does not arrive: packets for ``lid`` of end row ``end`` that start on
-    ``switch``."""
+    """A pair that does not arrive: packets for ``lid`` of end row ``end`` that start on ``switch``."""
 
     kind: str
     switch: int
@@ -61,20 +60,21 @@ class Failure:
 class Proof:
     """Result of :func:`verify`.
 
-    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only of the
-    CA→CA ones. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
-    on one switch, 3 over one spine; 0 from a CA to its own switch. ``credit_loop`` is None or a
-    cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` needs
-    answers with the SL of the request, while each direction on its own SL makes none: a connection
-    by the connection manager has one SL for both. ``switch_loop`` needs packets sent by switches,
-    while those of CAs make none; if paths have several SLs, also packets to switches' own LIDs:
-    engines that spread paths over VLs order those between CAs first. A switch answers with the SL
-    of the request, and sends requests with its row of SLs. ``among_switches``: it needs packets
-    between two switches, which only a subnet manager on a switch sends or receives. ``assumed``:
-    why SLs are unknown, so that one SL is assumed for all paths ("" = they are known). ``channels``
-    and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
-    ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: number of CA LIDs that
-    the switch's own packets do not reach.
+    ``hops`` {hops: pairs} counts all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only the
+    CA→CA pairs. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
+    on one switch, 3 over one spine, 0 from a CA to its own switch. ``credit_loop`` is None or a
+    cycle of channels; each waits for the next, and the last for the first. ``answer_loop`` is a
+    cycle that needs answers with the SL of the request, as in connections made by the connection
+    manager. If each direction uses its own SL, there is no cycle. ``switch_loop`` is a cycle that
+    needs packets sent by switches; packets of CAs alone make none. If paths have several SLs, it
+    may also need packets to switches' own LIDs, because engines that spread paths over VLs first
+    place those between CAs. A switch answers with the SL of the request, and sends requests with
+    the SL in its row. ``among_switches``: that cycle needs packets between two switches, which only
+    a subnet manager on a switch sends or receives. ``assumed``: the reason why SLs are unknown and
+    one SL is assumed for all paths ("" = they are known). ``channels`` and ``dependencies`` give
+    the size of the graph that was searched, and ``vls`` the number of VLs in use. ``failures`` are
+    the first few of each kind. ``cut_off`` int64[switches]: number of CA LIDs that packets of the
+    switch itself do not reach.
     """
 
     ca_ca: Pairs
@@ -107,8 +107,8 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """Return whether no channels wait for each other in a cycle, apart from :attr:`answer_loop`
-        and :attr:`switch_loop`."""
+        """Return whether no channels wait for each other in a cycle; :attr:`answer_loop` and
+        :attr:`switch_loop` are not considered."""
         return self.credit_loop is None
 
     @property
@@ -124,13 +124,12 @@ def verify(
     sl2vl: np.ndarray | None = None,
     data_vls: int = 8,
 ) -> Proof:
-    """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not
-    exist.
+    """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not exist.
 
-    ``path_sl`` uint8[n_switches, ends]: SL by (switch of the source, destination end),
-    :data:`~softib.routing.proof.credit_loops.NO_PATH` = no one sends there (the pair makes no
-    dependency), None = SL 0 everywhere. One row applies to every source; [ends, ends] is by source end (as reported
-    by another manager's administration). ``sl2vl``: None = VL is SL mod
+    ``path_sl`` uint8[n_switches, ends] is the SL by (switch of the source, destination end).
+    :data:`~softib.routing.proof.credit_loops.NO_PATH` = nothing is sent (the pair makes no
+    dependency); None = SL 0 everywhere. One row applies to every source; [ends, ends] is by source
+    end (as another manager's administration reports it). ``sl2vl``: None = VL is SL mod
     ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches,
     ports + 1, ports + 1, 16] by (switch, input portnum, output portnum). A VL not below
     ``data_vls`` drops the packet (15, IBA 7.6.6). Raises ValueError for arrays of other shapes.
@@ -196,8 +195,9 @@ def verify(
 
 
 def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
-    """Return whether paths have several SLs. Engines that break cycles by SLs only have to consider
-    packets between CAs; if all SLs are equal, packets to switches count like any other."""
+    """Return whether paths have several SLs. Engines that break cycles with SLs only have to
+    consider packets between CAs. If all SLs are equal, packets to switches count like all
+    others."""
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 
@@ -205,12 +205,12 @@ class Walk(NamedTuple):
     """Walks from every switch to every LID."""
 
     counts: np.ndarray
-    """int64[kinds, 5]: pairs, and how they end."""
+    """int64[kinds, 5]: number of pairs by outcome."""
     hops: np.ndarray
-    """int64[kinds, switches + 2]: pairs by the number of hops."""
+    """int64[kinds, switches + 2]: number of pairs by hops."""
     failures: list[Failure]
     cut_off: np.ndarray
-    """int64[switches]: destinations that a switch does not reach."""
+    """int64[switches]: number of destinations that a switch does not reach."""
 
 
 def _walk(graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> Walk:

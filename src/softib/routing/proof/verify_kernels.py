@@ -1,8 +1,8 @@
-"""Walks through every destination's tree, and the dependencies between channels that result.
+"""Walk the tree of each destination, and collect the dependencies between channels.
 
-``at`` int32[n, 256] is the peer of a switch's port: a link row (>= 0), an end port (``-2 - end``), or none (-1).
-``state`` of a switch for one destination: 0 unknown, 1 arrives, 2 dead
-end, 3 loop, 4 delivered to another.
+``at`` int32[n, 256] is the peer of a switch's port: a link row (>= 0), an end port (``-2 - end``),
+or no peer (-1). ``state`` of a switch for one destination: 0 unknown, 1 arrives, 2 dead end, 3
+loop, 4 delivered to another end.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from softib.jit import kernel, table
 Links = table("Links", "first peer peer_port end_switch end_port end_is_switch")
 """Links and ends as in :class:`~softib.routing.graph.SwitchGraph`."""
 Routes = table("Routes", "lft at dest_lid dest_end cas")
-"""Forwarding tables uint8[n, LIDs], the peer of each port, every destination LID and its end, and ``cas`` int64[n]:
-CA ports on each switch."""
+"""Forwarding tables uint8[n, LIDs], the peer of each port, every destination LID and its end, and
+``cas`` int64[n]: number of CA ports on each switch."""
 VlMaps = table("VlMaps", "switch port row count group_of_end path_sl sl2vl")
-"""Sources in groups whose packets share SLs and VLs: ``count`` CA ports (0: the switch itself) that
-send into port ``port`` of ``switch`` with the SLs of ``row`` of ``path_sl`` (uint8[rows, ends] or
-[1, 1]; 255: no traffic); ``group_of_end`` int32[ends], -1 for a switch's own port;
-``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]."""
+"""Sources, in groups whose packets share SLs and VLs. A group is ``count`` CA ports (0: the switch
+itself) that send into port ``port`` of ``switch`` with the SLs in ``row`` of ``path_sl``
+(uint8[rows, ends] or [1, 1]; 255: no traffic). ``group_of_end`` int32[ends] is -1 for a switch's
+own port. ``sl2vl`` is uint8[n or 1, in or 1, out or 1, 16]."""
 
 ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
 NO_PATH = 255
@@ -41,7 +41,8 @@ def _load_tile(lft, lids, start, stop, tile):
 
 @kernel
 def resolve(s, ports, at, peer, end, state, dist, stack):
-    """The result for a packet for ``end`` on switch ``s``; marks every switch of the path in ``state`` and ``dist``.
+    """Find the outcome for a packet for ``end`` on switch ``s``; mark every switch of the path in
+    ``state`` and ``dist``.
 
     ``dist`` counts remaining egress ports (OpenSM's "hops": 1 if the CA is on this switch, 0 on the switch itself).
     """
@@ -75,13 +76,13 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
     steps=lambda links, routes, counts, hist, failures, cut_off: 5 * len(routes.cas) * len(routes.dest_lid), rows=True
 )
 def walk_all(links, routes, counts, hist, failures, cut_off):
-    """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
+    """Walk from every source to every destination LID. Returns the number of rows of ``failures`` in use.
 
-    ``cut_off`` int64[n] counts the CA LIDs that each switch's own packets do not reach.
+    ``cut_off`` int64[n] counts the CA LIDs that packets of each switch itself do not reach.
 
-    counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch, 3 switch→CA) and state; hist
-    int64[4, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid, state),
-    at most a quarter of the rows for each kind.
+    counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch, 3 switch→CA) and state. hist
+    int64[4, n + 2]: pairs that arrive, by hops. failures int32[m, 5]: (kind, switch, end, lid,
+    state); each kind gets at most a quarter of the rows.
     """
     peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
     lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
@@ -108,7 +109,7 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
                 if not to_switch and s == end_switch[end]:
                     pairs -= 1
                 for side in range(2):
-                    # side 0: from the CAs of s; side 1: from s itself
+                    # side 0: packets of the CAs on s; side 1: packets of s itself
                     if side:
                         pairs = np.int64(not to_switch or s != end_switch[end])
                     kind = (2 if to_switch else 3) if side else (1 if to_switch else 0)
@@ -123,15 +124,19 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
     return used
 
 
-@kernel(steps=lambda links, routes, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
-def arrivals(links, routes, arrived):
-    """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; none sends to itself."""
-    peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
-    lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
-    n = cas.shape[0]
+@kernel(steps=lambda links, routes, onward, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
+def arrivals(links, routes, onward, arrived):
+    """``arrived`` int64[destinations] out: number of CAs whose packets arrive at each destination
+    LID; a CA does not send to itself.
+
+    ``onward`` int32[n, ports]: the switch to which a port leads, ``-2 - end`` for an end port, -1 for none: a smaller
+    table than ``routes.at``, which the processor's cache holds.
+    """
+    end_switch, end_is_switch = links.end_switch, links.end_is_switch
+    lft, dest_lid, dest_end, cas = routes.lft, routes.dest_lid, routes.dest_end, routes.cas
+    n, width = onward.shape
     tile = np.empty((64, n), np.uint8)
     state = np.empty(n, np.uint8)
-    dist = np.empty(n, np.int32)
     stack = np.empty(n + 1, np.int32)
     for start in range(0, dest_lid.shape[0], 64):
         stop = min(start + 64, dest_lid.shape[0])
@@ -140,13 +145,29 @@ def arrivals(links, routes, arrived):
             end = dest_end[k]
             state[:] = 0
             pairs = np.int64(0)
-            for s in range(n):
-                if cas[s] == 0:
+            for source in range(n):
+                if cas[source] == 0:
                     continue
-                if state[s] == 0:
-                    resolve(s, tile[k - start], at, peer, end, state, dist, stack)
-                if state[s] == ARRIVES:
-                    pairs += cas[s] - (s == end_switch[end] and not end_is_switch[end])
+                s = source
+                depth = 0
+                result = state[s]
+                while result == 0:
+                    state[s] = ON_STACK
+                    stack[depth] = s
+                    depth += 1
+                    port = tile[k - start, s]
+                    s = onward[s, port] if port < width else -1
+                    if s < 0:
+                        result = ARRIVES if -2 - s == end else DEAD
+                    else:
+                        result = state[s]
+                if result == ON_STACK:
+                    result = LOOP
+                while depth:
+                    depth -= 1
+                    state[stack[depth]] = result
+                if result == ARRIVES:
+                    pairs += cas[source] - (source == end_switch[end] and not end_is_switch[end])
             arrived[k] = pairs
 
 
@@ -162,10 +183,10 @@ def _note(failures, used, kind, switch, end, lid, outcome):
 
 @kernel(steps=lambda links, routes, used, needs: 3 * len(routes.cas) * len(routes.dest_lid), rows=True)
 def depend(links, routes, used, needs):
-    """Dependencies between links on the path of any CA to any destination, all on one VL.
+    """Collect the dependencies between links on the path of any CA to any destination, with all traffic on one VL.
 
-    used bool[links] out: some CA's path uses the link; needs uint64[links, w] out: bit k = a packet on this link
-    waits for the k-th link of the switch at its other end.
+    used bool[links] out: the path of some CA uses the link. needs uint64[links, w] out: bit k = a
+    packet on this link waits for the k-th link of the switch at its other end.
     """
     first, peer, end_switch, end_is_switch = links.first, links.peer, links.end_switch, links.end_is_switch
     lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
@@ -204,13 +225,13 @@ def depend(links, routes, used, needs):
 
 @kernel
 def depend_vl(links, routes, maps, vls, used, needs, dropped):
-    """As :func:`depend` for paths of any SL through any SL2VL mapping; channels are ``link * vls +
-    vl``.
+    """Like :func:`depend`, for paths of any SL through any SL2VL mapping; channels are ``link * vls + vl``.
 
     used bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below
-    ``vls`` (15 means discard, IBA 7.6.6) ends the path, also on the last link to a CA: dropped
-    int64[2, n + 2] out counts by hops such pairs (to CAs, to switches) that would else arrive. For one destination
-    a walk stops where another with the same SL and VL used the same link.
+    ``vls`` (15 means discard, IBA 7.6.6) ends the path, also on the last link to a CA. dropped
+    int64[2, n + 2] out counts, by hops, the pairs (to CAs, to switches) that would otherwise
+    arrive. For one destination, a walk stops at a link that another walk with the same SL and VL
+    has already used.
     """
     first, peer, peer_port = links.first, links.peer, links.peer_port
     end_is_switch = links.end_is_switch
@@ -278,7 +299,7 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
 
 @kernel
 def _hops_to(s, ports, at, peer, end):
-    """Hops (egress ports) of a packet from ``s`` to ``end`` by the tables, -1 if it does not arrive."""
+    """Return the hops (egress ports) of a packet from ``s`` to ``end`` in the tables, -1 if it does not arrive."""
     for hops in range(ports.shape[0] + 1):
         to = at[s, ports[s]]
         if to < 0:

@@ -1,1 +1,1 @@
-"""Forwarding tables while they change: can a credit loop arise between old and new?"""
+"""Changes of forwarding tables: can a credit loop arise between old and new tables?"""

@@ -1,9 +1,10 @@
-"""Dependencies between channels, added one at a time if they close no cycle.
+"""Dependencies between channels, which are added one at a time if they close no cycle.
 
-The order is kept topological as dependencies come (D. Pearce, P. Kelly, "A dynamic topological sort
-algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency compatible with it
-costs one comparison. One that does not costs two searches. They process the links of a switch
-in words of 64, and the matches are ordered by their bits: sorting cost as much as searching.
+The order stays topological as dependencies are added (D. Pearce, P. Kelly, "A dynamic topological
+sort algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics 11, 2007). A
+dependency that is compatible with the order costs one comparison. Any other costs two searches. The
+searches process the links of a switch in words of 64. The matches are put in order by their bits,
+because sorting took as long as searching.
 """
 
 import numpy as np
@@ -11,18 +12,18 @@ import numpy as np
 from softib.jit import kernel, table
 
 Channels = table("Channels", "first peer reverse owner dep_first canon")
-"""Directed links between switches as channels; ``owner`` int32[links]: the switch that sends.
+"""Directed links between switches as channels. ``owner`` int32[links]: the switch that sends.
 Dependency ``dep_first[a] + k`` is that of link ``a`` on the k-th link of the switch at its other
 end. ``canon`` int32[links]: the channel that represents a link."""
 VlState = table("VlState", "present place node_at fwd bwd keys ahead behind seen bits")
-"""One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place``
-int32[links] of each channel in the order and its inverse ``node_at``.
+"""One VL. ``present`` uint8[dependencies]: 0, ADDED, or BLOCKED (not to be tried again). ``place``
+int32[links]: position of each channel in the order; ``node_at`` is its inverse.
 
-Dependencies that are ADDED a second time, for the searches: ``ahead`` uint64[links, words], bit k of a
-link: it waits for the k-th link of the switch at its other end; ``behind`` uint64[links, words],
-bit k: the reverse of the k-th link of the switch that sends waits for it. :func:`put` and
-:func:`take` keep all three alike. ``fwd``, ``bwd``, ``keys`` int32[links], ``seen``
-uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
+ADDED dependencies are stored again in two forms for the searches. ``ahead`` uint64[links, words]:
+bit k of a link means that it waits for the k-th link of the switch at its other end. ``behind``
+uint64[links, words]: bit k means that the reverse of the k-th link of the sending switch waits for
+it. :func:`put` and :func:`take` keep all three consistent. ``fwd``, ``bwd``, ``keys`` int32[links],
+``seen`` uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
 
 CYCLE = -1
 ADDED, BLOCKED = 1, 2
@@ -40,7 +41,7 @@ def put(c, vl_state, a, b):
 
 @kernel
 def take(c, vl_state, a, b, left):
-    """Channel ``a`` does not wait for ``b`` any longer; ``left``: 0, or BLOCKED."""
+    """Let channel ``a`` no longer wait for ``b``; ``left``: 0, or BLOCKED."""
     v = c.peer[a]
     k, r = b - c.first[v], c.reverse[a] - c.first[v]
     vl_state.present[c.dep_first[a] + k] = left
@@ -63,8 +64,8 @@ def take_number(c, vl_state, dep):
 
 @kernel
 def add_dependency(c, vl_state, a, b):
-    """Make channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it existed, CYCLE if it
-    would close a cycle (nothing is changed then)."""
+    """Make channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it
+    exists, CYCLE if it would close a cycle (then nothing changes)."""
     dep = c.dep_first[a] + b - c.first[c.peer[a]]
     if vl_state.present[dep] == ADDED:
         return np.int64(-2)
@@ -78,8 +79,9 @@ def add_dependency(c, vl_state, a, b):
 
 @kernel(shared=True, _nrt=False)
 def _put_before(c, vl_state, a, b):
-    """Give channel ``a``, which is behind ``b``, a place before it, with all that leads to one of
-    them or is led to. False where ``b`` leads to ``a``: nothing is changed then."""
+    """Move channel ``a``, which is behind ``b``, to a place before it, together with the channels
+    that lead to ``a`` or that ``b`` leads to. Return False if ``b`` leads to ``a``; then nothing
+    changes."""
     ahead = _ahead(c, vl_state, a, b, vl_state.place[a])
     if ahead < 0:
         return False
@@ -90,7 +92,7 @@ def _put_before(c, vl_state, a, b):
 
 @kernel
 def lowest(bits):
-    """The number of the lowest bit that is set: the count of those below it."""
+    """Return the index of the lowest set bit: the number of bits below it."""
     below = (bits & (~bits + np.uint64(1))) - np.uint64(1)
     below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
     below = (below & np.uint64(0x3333333333333333)) + ((below >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -106,8 +108,8 @@ def _lowest(bits):
 
 @kernel
 def _ahead(c, vl_state, a, b, upper):
-    """Collect the channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is
-    one of them."""
+    """Collect the channels before place ``upper`` that ``b`` leads to, into ``fwd``; return -1 if
+    ``a`` is one of them."""
     fwd, seen, place, wanted = vl_state.fwd, vl_state.seen, vl_state.place, c.owner[a]
     k = a - c.first[wanted]
     fwd[0] = b
@@ -137,7 +139,7 @@ def _ahead(c, vl_state, a, b, upper):
 
 @_ahead.in_python
 def _ahead_by_integers(c, vl_state, a, b, upper):
-    """The links of a switch as one integer."""
+    """The same, with the links of a switch as one integer."""
     fwd, place, first, peer, wanted = vl_state.fwd, vl_state.place, c.first, c.peer, c.owner[a]
     k, start = int(a - first[wanted]), c.owner[b]
     fwd[0] = b
@@ -167,7 +169,7 @@ def _row(masks, x):
 
 
 def _numbers(bits, begin):
-    """``begin`` plus the number of each bit of an integer, ascending."""
+    """Return ``begin`` plus the index of each set bit of an integer, ascending."""
     while bits:
         low = bits & -bits
         bits ^= low
@@ -176,7 +178,7 @@ def _numbers(bits, begin):
 
 @kernel
 def _behind(c, vl_state, a, lower):
-    """Channels after place ``lower`` that lead to ``a``, into ``bwd``."""
+    """Collect the channels after place ``lower`` that lead to ``a``, into ``bwd``."""
     bwd, seen, place = vl_state.bwd, vl_state.seen, vl_state.place
     bwd[0] = a
     start = c.peer[a]
@@ -204,7 +206,7 @@ def _behind(c, vl_state, a, lower):
 
 @_behind.in_python
 def _behind_by_integers(c, vl_state, a, lower):
-    """The links of a switch as one integer."""
+    """The same, with the links of a switch as one integer."""
     bwd, place, first, owner, reverse, start = vl_state.bwd, vl_state.place, c.first, c.owner, c.reverse, c.peer[a]
     bwd[0] = a
     seen = {start: 1 << int(reverse[a] - first[start])}
@@ -225,7 +227,7 @@ def _behind_by_integers(c, vl_state, a, lower):
 
 @kernel
 def _reorder(vl_state, ahead, behind):
-    """Give the positions of both sets to those behind first, then to those ahead, each in their previous order."""
+    """Give the positions of both sets first to those behind, then to those ahead, each in their previous order."""
     fwd, bwd, keys, place, node_at, bits = (
         vl_state.fwd,
         vl_state.bwd,
@@ -273,8 +275,8 @@ def _set_bits(vl_state, channels, count):
 
 @kernel
 def _in_order(vl_state, channels, count, first, last, filled):
-    """``channels[:count]``, whose places are in words ``first`` to ``last``, by their places into
-    ``keys`` from ``filled`` on; returns its new end."""
+    """Write ``channels[:count]``, whose places are in words ``first`` to ``last``, to ``keys`` from
+    ``filled`` on, sorted by place; return the new end."""
     _set_bits(vl_state, channels, count)
     for w in range(first, last + 1):
         word = vl_state.bits[w]
@@ -288,11 +290,11 @@ def _in_order(vl_state, channels, count, first, last, filled):
 
 @kernel
 def add_from_the_end(c, vl_state, path, length, fresh):
-    """Add the dependencies of a path (channels ``path[:length]``), the last one first, all or none.
-    Returns -1 if they are added, else the index of the first channel whose dependency closes a cycle with those
-    behind it.
+    """Add the dependencies of a path (channels ``path[:length]``), the last first: all or none.
+    Returns -1 if they are added, otherwise the index of the first channel whose dependency closes a
+    cycle with those behind it.
 
-    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never removed.
+    A dependency that closes a cycle by itself is BLOCKED from then on, because dependencies are never removed.
     """
     for i in range(length - 2, -1, -1):
         if vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] == BLOCKED:
@@ -318,9 +320,10 @@ def add_from_the_end(c, vl_state, path, length, fresh):
 
 @kernel(steps=lambda c, vl_state, needs: len(needs) // 2 + int(np.bitwise_count(needs).sum()) // 3)
 def put_all(c, vl_state, needs):
-    """Let channels of an empty VL wait as ``needs`` says (uint64[links, words], bit k: for the k-th link of the switch
-    at the link's end), in an order in which each precedes those it waits for. Returns how many have a place
-    in that order: all, unless there is a cycle.
+    """Fill an empty VL with the dependencies ``needs`` (uint64[links, words], bit k: the k-th link
+    of the switch at the link's end), and order the channels so that each precedes those it waits
+    for. Returns the number of channels that have a place in that order: all, unless there is a
+    cycle.
     """
     n = needs.shape[0]
     waiting = np.zeros(n, np.int32)
@@ -361,7 +364,7 @@ def put_all(c, vl_state, needs):
 
 @put_all.in_python
 def _put_all_by_columns(c, vl_state, needs):
-    """Everything but the order as columns."""
+    """The same, with everything but the order as columns."""
     first, peer, reverse = np.asarray(c.first), np.asarray(c.peer), np.asarray(c.reverse)
     masks = np.ascontiguousarray(needs, "<u8")
     a, k = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").nonzero()

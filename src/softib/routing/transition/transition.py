@@ -1,25 +1,26 @@
 """The stages in which forwarding tables may change, so that no credit loop arises between old and new entries.
 
 Tables change destination outwards (:mod:`softib.sm.tables.lft_order`): a packet that meets a switch
-with its new entry follows new ones to the end. So the links that it can hold and request at a time are two of the
-old tables, two of the new ones, or, at a switch that has changed, an old link to it and a new one from it. Without
-a cycle among these there is no deadlock in any intermediate state (Duato's condition on
-the union of both).
+with its new entry follows new entries to the end. So the links that a packet holds and requests at
+one time are two links of the old tables, two links of the new ones, or, at a switch that has
+changed, an old link to it and a new link from it. If these form no cycle, no intermediate state can
+deadlock (Duato's condition on the union of both).
 
-If paths have SLs (lash, dfsssp, nue, torus-2QoS), packets hold and request links on a VL, and a packet keeps its SL
-on the whole path. SLs change with path records, which senders keep for any time. So packets of
-every earlier SL use the old tables and the new ones (:class:`SlUse`), those of the new SLs only the new ones.
+If paths have SLs (lash, dfsssp, nue, torus-2QoS), packets hold and request links on a VL, and a
+packet keeps its SL on its whole path. SLs change with path records, which senders may keep for any
+time. So packets of every earlier SL use the old and the new tables (:class:`SlUse`); packets of the
+new SLs use only the new tables.
 
-If all destinations at once would close a cycle, they change in stages: as many as the dependency graph has room
-for, then, when the packets of their old entries have drained, more of them, since the old entries' dependencies
-have ended. Steps whose dependency graphs are compatible are those of
-Upstream Progressive Reconfiguration (Crespo, Sanchez, Alfaro, Flich, Duato, "UPR: deadlock-free
+If changing all destinations at once would close a cycle, they change in stages. Each stage changes
+as many as fit into the dependency graph. When the packets of their old entries have drained, those
+dependencies end, and more destinations fit. Steps whose dependency graphs are compatible are those
+of Upstream Progressive Reconfiguration (Crespo, Sanchez, Alfaro, Flich, Duato, "UPR: deadlock-free
 dynamic network reconfiguration by exploiting channel dependency graph compatibility", J.
-Supercomputing 2021); UPR works channel by channel, this module destination by destination, as Sets of forwarding
-tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second set of
-VLs.)
+Supercomputing 2021). UPR works channel by channel; this module works destination by destination, as
+Sets of forwarding tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second
+set of VLs.)
 
-Some destinations may fit into no stage. They change together at the end, or their packets are
+Some destinations may fit into no stage. They change together at the end; or their packets are
 discarded during the change, as in a static reconfiguration, so that only the dependencies of the
 new tables remain.
 """
@@ -53,8 +54,8 @@ DROPPED, NO_VL = 15, 255
 
 @dataclass(frozen=True)
 class Stages:
-    """``stage`` int32[LIDs]: 1 … ``count`` for LIDs whose entries change (or the SLs of whose paths
-    do), 0 for unchanged ones, -1 for those without a stage."""
+    """``stage`` int32[LIDs]: 1 … ``count`` for LIDs whose entries (or the SLs of whose paths)
+    change, 0 for unchanged LIDs, -1 for LIDs without a stage."""
 
     stage: np.ndarray
     count: int
@@ -67,10 +68,10 @@ class Stages:
 
 @dataclass(frozen=True)
 class SlUse:
-    """SLs of packets as bit masks, uint16[n_switches, ends] or [1, 1] (all equal), for packets from CAs
-    on a switch to an end port: ``before`` from all path records that senders may still use, ``fresh``
-    from those of the new tables. ``sl2vl`` as :attr:`~softib.routing.engine.Routing.sl2vl` (not
-    None)."""
+    """SLs of packets from CAs on a switch to an end port, as bit masks uint16[n_switches, ends] or
+    [1, 1] (all equal). ``before``: the SLs in all path records that senders may still use;
+    ``fresh``: those of the new tables. ``sl2vl`` as :attr:`~softib.routing.engine.Routing.sl2vl`
+    (not None)."""
 
     before: np.ndarray
     fresh: np.ndarray
@@ -87,8 +88,8 @@ ONE_VL = SlUse(np.ones((1, 1), np.uint16), np.ones((1, 1), np.uint16), np.zeros(
 
 
 def sl_masks(graph: SwitchGraph, path_sl: np.ndarray) -> np.ndarray:
-    """Return ``path_sl`` of a :class:`~softib.routing.engine.Routing` (255: no path) as masks of
-    :class:`SlUse`."""
+    """Return the ``path_sl`` of a :class:`~softib.routing.engine.Routing` (255: no path) as masks
+    of :class:`SlUse`."""
     masks = np.where(path_sl == NO_VL, 0, np.uint16(1) << np.minimum(path_sl, 15).astype(np.uint16)).astype(np.uint16)
     return np.ascontiguousarray(np.broadcast_to(masks, (graph.n_switches, masks.shape[1])))
 
@@ -131,8 +132,8 @@ class _Change:
         return SlMasks(*wide, ends.astype(np.int32))
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
-        """Return packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies];
-        None if they have a cycle."""
+        """Return the number of packets' dependencies by ``table`` and the SLs of ``sls``,
+        int32[dependencies]; None if they have a cycle."""
         for column in (self.state.present, self.state.ahead, self.state.behind):
             column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)
@@ -141,8 +142,7 @@ class _Change:
         return count if free else None
 
     def by_itself(self) -> np.ndarray | None:
-        """Return the old tables' dependencies, None if the old or the new tables have a cycle by
-        themselves."""
+        """Return the dependencies of the old tables; None if the old or the new tables have a cycle by themselves."""
         if self.counts(self.new, self.use.fresh) is None:
             return None
         return self.counts(self.old, self.use.before)
@@ -158,8 +158,8 @@ def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use:
     """Return stages of the change from ``old`` to ``new`` (uint8[n_switches, any width], of equal
     width); None if one of them has a credit loop by itself.
 
-    Entries that lead nowhere drop their packets. If paths have several SLs, only packets between CAs are
-    considered; switches' own LIDs change in the first stage.
+    Entries that lead nowhere drop their packets. If paths have several SLs, only packets between
+    CAs are considered, and switches' own LIDs change in the first stage.
     """
     change = _Change(graph, old, new, use)
     count = change.by_itself()
@@ -195,8 +195,8 @@ def transition_loop(
     graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL
 ) -> list[tuple[int, int, int]] | None:
     """Return a cycle of links, (switch, port, VL) each, that can arise if all entries change at
-    once from ``old`` to ``new`` (uint8[n_switches, any width], of equal width) although neither has
-    one; None if there is none, or the tables have one by themselves."""
+    once from ``old`` to ``new`` (uint8[n_switches, any width], of equal width). None if there is
+    none, or if the old or the new tables have a cycle by themselves."""
     change = _Change(graph, old, new, use)
     if change.by_itself() is None:
         return None
@@ -217,7 +217,7 @@ def transition_loop(
 
 def _vls(sl2vl: np.ndarray, sls: int) -> tuple[np.ndarray, int]:
     """Return the map in the form of :data:`~softib.routing.transition.transition_kernels.Net`, and
-    the existing VLs: 0 to the highest that the SLs in use have."""
+    the number of VLs: 0 to the highest that the SLs in use have."""
     table = np.asarray(sl2vl, np.uint8)
     if table.ndim < 4:
         table = table.reshape(-1, 1, 1, 16)

@@ -1,5 +1,5 @@
-"""The destinations that may change their forwarding entries together, by the dependencies of their packets during
-the change."""
+"""Which destinations may change their forwarding entries together, by the dependencies of their
+packets during the change."""
 
 import numpy as np
 
@@ -7,17 +7,18 @@ from softib.jit import inner, kernel, table
 from softib.routing.transition.order_kernels import ADDED, add_dependency, put, take
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
-"""Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new table; of the
-new table only after such a switch."""
+"""Kinds of dependencies. OLD: of the old table. MIXED: of an old link to a switch that has changed.
+NEW: of the new table. PASSING: of the new table, only behind such a switch."""
 
 Net = table("Net", "at peer out_port peer_port sl2vl vls switch port")
-"""``at`` int32[switches, 256]: link row of a port, negative for none; ``peer``, ``out_port``,
-``peer_port`` by link; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by SL, 255 for none (a dimension of 1
-applies to every index); ``vls`` int64[1]: VLs of a link; ``switch``, ``port``
-int32[sources]: where hosts send into the fabric."""
+"""``at`` int32[switches, 256]: link row of a port, negative for none. ``peer``, ``out_port``,
+``peer_port``: by link. ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by SL, 255 for none (a
+dimension of 1 applies to every index). ``vls`` int64[1]: number of VLs of a link. ``switch``,
+``port`` int32[sources]: where hosts send into the fabric."""
 SlMasks = table("SlMasks", "before after end")
-"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k says that CAs of the switch send packets of SL k to the
-end port, by the earlier SLs; by those and the new ones; ``end`` int32[lids]: the destination's column."""
+"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k means that CAs of the switch send packets
+of SL k to the end port, with the earlier SLs (``before``) or with the earlier and new ones
+(``after``). ``end`` int32[lids]: the destination's column."""
 Tables = table("Tables", "old new")
 """Forwarding tables uint8[switches, LIDs], before and after."""
 Marks = table("Marks", "old new touched out")
@@ -27,8 +28,8 @@ then which), ``out`` int32[3, dependencies of one LID]."""
 
 @inner
 def vl_of(net, e, s, came, sl):
-    """VL of packets of SL ``sl`` that came to switch ``s`` by port ``came`` and leave by link ``e``; -1 if they are
-    dropped."""
+    """Return the VL of packets of SL ``sl`` that came to switch ``s`` through port ``came`` and
+    leave over link ``e``; -1 if they are dropped."""
     t = net.sl2vl
     vl = t[s if t.shape[0] > 1 else 0, came if t.shape[1] > 1 else 0, net.out_port[e] if t.shape[2] > 1 else 0, sl]
     return np.int64(-1) if vl == 255 else np.int64(vl)
@@ -50,7 +51,7 @@ def _mark(seen, touched, c, sl):
 
 @inner
 def _channel(net, table, lid, s, came, sl):
-    """Return the channel that a packet takes from switch ``s``, which it entered by port ``came``; -1: none."""
+    """Return the channel that a packet takes from switch ``s``, which it entered through port ``came``; -1: none."""
     e = net.at[s, table[s, lid]]
     if e < 0:
         return np.int64(-1)
@@ -61,8 +62,9 @@ def _channel(net, table, lid, s, came, sl):
 
 @inner
 def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
-    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by port ``came``
-    and channel ``held`` (-1: from a host). Returns the number of dependencies.
+    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered
+    through port ``came`` and channel ``held`` (-1: from a host). Returns the number of
+    dependencies.
     """
     vls = net.vls[0]
     while True:
@@ -81,8 +83,7 @@ def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
 
 @inner
 def old_path(lid, sl, s, came, old, new, net, marks, n):
-    """Follow the old table, and the new one from each switch whose entry changes. Returns as
-    :func:`new_path`."""
+    """Follow the old table, and the new one from each switch whose entry changes. Returns as :func:`new_path`."""
     held, vls = np.int64(-1), net.vls[0]
     while True:
         if held >= 0 and old[s, lid] != new[s, lid]:
@@ -101,8 +102,8 @@ def old_path(lid, sl, s, came, old, new, net, marks, n):
 
 @inner
 def old_dependencies(old, new, lids, i, net, sls, marks, n):
-    """Dependencies of packets of the earlier SLs for ``lids[i]``, on the old table and from it to the new one,
-    after the first ``n`` of ``marks.out``."""
+    """Write the dependencies of packets with the earlier SLs for ``lids[i]``, on the old table and
+    from it to the new one, after the first ``n`` of ``marks.out``."""
     rows, column = sls.before.shape[0] > 1, np.int64(sls.end[i]) if sls.before.shape[1] > 1 else 0
     for k in range(net.switch.shape[0]):
         s = np.int64(net.switch[k])
@@ -121,11 +122,11 @@ def old_dependencies(old, new, lids, i, net, sls, marks, n):
 
 @inner
 def dependencies(old, new, lids, i, net, sls, marks):
-    """Dependencies of packets for ``lids[i]`` while its entries change destination outwards, into
-    ``marks.out``: (kind, held channel, wanted channel).
+    """Write the dependencies of packets for ``lids[i]`` while its entries change destination
+    outwards, into ``marks.out``: (kind, held channel, wanted channel).
 
-    Packets of every SL in use walk from every source; a path that meets a channel visited with its SL is not
-    followed further. Returns how many.
+    Packets of every SL in use walk from every source; a path is not followed beyond a channel that
+    was visited with its SL. Returns how many.
     """
     n = 0
     rows, column = sls.after.shape[0] > 1, np.int64(sls.end[i]) if sls.after.shape[1] > 1 else 0
@@ -142,8 +143,8 @@ def dependencies(old, new, lids, i, net, sls, marks):
 
 @inner
 def ordered(c, vl_state, degree):
-    """Put the channels into a topological order; False if the present dependencies have a cycle. ``degree``
-    int32[links] is scratch."""
+    """Put the channels into a topological order; return False if the present dependencies have a
+    cycle. ``degree`` int32[links] is scratch."""
     links, node_at = c.peer.shape[0], vl_state.node_at
     degree[:] = 0
     for a in range(links):
@@ -182,8 +183,8 @@ def take_away(c, vl_state, count, a, b):
 
 @kernel
 def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
-    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the earlier SLs into ``count``
-    int32[dependencies]; False if they have a cycle."""
+    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the earlier SLs into
+    ``count`` int32[dependencies]; return False if they have a cycle."""
     for i in range(lids.shape[0]):
         n = old_dependencies(tables, tables, lids, i, net, sls, marks, 0)
         for e in range(n):
@@ -195,9 +196,9 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
 
 @kernel
 def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
-    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no cycle is closed
-    by entries that have changed, change in this stage, and have yet to change.
-    Then the dependencies of only this stage's old entries are removed. Returns the number of its LIDs."""
+    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number``, as long as
+    the entries that have changed, change in this stage, and have yet to change close no cycle. Then
+    remove the dependencies of the old entries of this stage. Returns the number of its LIDs."""
     out = marks.out
     placed = 0
     for i in range(lids.shape[0]):
@@ -232,8 +233,7 @@ def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
 
 @kernel
 def all_at_once(c, present, old, new, lids, net, sls, marks):
-    """Every dependency while all ``lids`` change together: ``present`` uint8[dependencies] is 1
-    then."""
+    """Mark every dependency while all ``lids`` change together: ``present`` uint8[dependencies] becomes 1."""
     for i in range(lids.shape[0]):
         n = dependencies(old, new, lids, i, net, sls, marks)
         for e in range(n):
@@ -242,8 +242,8 @@ def all_at_once(c, present, old, new, lids, net, sls, marks):
 
 @kernel
 def lists(c, present, start, targets):
-    """Channel ``a`` waits for ``targets[start[a]:start[a + 1]]``; with an empty ``targets`` only
-    ``start`` int64[channels + 1] is filled."""
+    """Write lists: channel ``a`` waits for ``targets[start[a]:start[a + 1]]``. If ``targets`` is
+    empty, fill only ``start`` int64[channels + 1]."""
     total = 0
     for a in range(c.peer.shape[0]):
         start[a] = total

@@ -2,9 +2,9 @@
 group ``softib.congestion_control``).
 
 A congestion control consists of named columns (one row per flow), options with defaults, and
-compiled kernels over them that replace the transport's
-hooks (:mod:`softib.sim.packet.kernels.congestion.hooks`). The entry point has its name, and the value
-is a :class:`CongestionControl`.
+compiled kernels that work on these columns and replace the transport's hooks
+(:mod:`softib.sim.packet.kernels.congestion.hooks`). The name of the entry point is the congestion
+control's name, and its value is a :class:`CongestionControl`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class Option:
     most: float = float("inf")
 
     def checked(self, value: Any) -> float:
-        """Return ``value`` as a number of the option's type. Raises :class:`InputError` for one out of
-        range."""
+        """Return ``value`` as a number of the option's type. Raises :class:`InputError` for a value out of range."""
         kind = type(self.default)
         try:
             number = kind(value)
@@ -53,8 +52,8 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """Kernels compiled into the transport (kernel of the transport → replacement), and the columns of
-    ``State.cc`` and ``Net.cc`` that the replacements use."""
+    """Kernels compiled into the transport (kernel of the transport → replacement), and the columns
+    of ``State.cc`` and ``Net.cc`` that these replacements use."""
 
     name: str
     flow: Rows
@@ -66,10 +65,10 @@ class Compiled:
 class CongestionControl:
     """A congestion control.
 
-    ``flow``: columns of a flow, ``state.cc[stream]`` in kernels; the stream is 2 × queue pair, + 1
-    for its responses to READs. They start at zero, or with the option that ``first`` maps the
-    column to. ``options``: columns of ``net.cc``, float64 by name; if ``settings`` is given,
-    ``derived`` computes its columns from the options and the hosts' rate in Gb/s.
+    ``flow``: columns of a flow, in kernels ``state.cc[stream]``. The stream is 2 × queue pair, + 1
+    for its responses to READs. They start at zero, or at the value of the option that ``first``
+    maps the column to. ``options``: columns of ``net.cc``, float64, by name. If ``settings`` is
+    given, ``derived`` computes its columns from the options and the hosts' rate in Gb/s.
 
     Kernels, each described by the hook of its name: ``window``, ``acknowledged``, ``lost``;
     ``paced_until(net, state, stream, start, end)``: when the stream may send again after a packet
@@ -80,8 +79,9 @@ class CongestionControl:
     equal ``paths``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
-    ``package``: the distribution that it comes from, "" for softib's own. ``together``: code
-    compiled for several congestion controls; ``settings`` select one at run time.
+    ``package``: the distribution that it comes from, "" for softib's own congestion controls.
+    ``together``: code that is compiled for several congestion controls; ``settings`` select one at
+    run time.
     """
 
     name: str
@@ -115,8 +115,8 @@ class CongestionControl:
         return self.settings or Rows(f"Settings of {self.name}.", *columns)
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, float]:
-        """Return all options with their values: those ``given``, and defaults. Raises
-        :class:`InputError`."""
+        """Return all options with their values: those that are ``given``, and defaults for the
+        rest. Raises :class:`InputError`."""
         return {o.name: o.checked(given.get(o.name, o.default)) for o in self.options}
 
     def net_row(self, given: Mapping[str, Any], gbps: float) -> Any:

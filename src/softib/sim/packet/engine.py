@@ -3,8 +3,8 @@
     outcome = run(fabric, messages)
 
 Credits by VL, virtual output queues, VL arbitration, cut-through, HOQLife and lifetime, PSNs,
-acknowledgements and retries: each is a kernel of :mod:`softib.sim.packet.kernels`, driven by the
-tables written by a subnet manager. The fabric is not changed.
+acknowledgements and retries: each is a kernel of :mod:`softib.sim.packet.kernels` and follows the
+tables that a subnet manager wrote. The fabric is not changed.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
 
-__all__ = ["execute", "outcome_of", "run", "service_levels"]
+__all__ = ["MessageSls", "execute", "outcome_of", "run", "service_levels"]
 
 ROCE_HEADERS = 62
-"""Octets of a RoCEv2 frame beside payload and extended headers: Ethernet 14 and FCS 4, IPv4 20, UDP
-8, BTH 12, ICRC 4 (IBA annex A17)."""
+"""Bytes of a RoCEv2 frame in addition to payload and extended headers: Ethernet 14 and FCS 4, IPv4
+20, UDP 8, BTH 12, ICRC 4 (IBA annex A17)."""
 ROCE_ACK = ROCE_HEADERS + 4
 TCP_HEADERS = 70
-"""Ethernet 14 and FCS 4, IPv4 20, TCP 20 with timestamps 12 (RFC 7323)."""
+"""Bytes of a TCP segment's headers: Ethernet 14 and FCS 4, IPv4 20, TCP 20 with timestamps 12 (RFC 7323)."""
 
 
 @functools.cache
@@ -103,9 +103,9 @@ def _tcp() -> dict[Any, Any]:
 
 
 VCRC, FCS = 2, 4
-"""Octets of the link layer's check at the end of a packet and of a frame."""
+"""Bytes of the link layer's check at the end of a packet (VCRC) and of a frame (FCS)."""
 EVENTS_A_CALL = 500_000
-"""Interval between two calls of ``progress``: a tenth of a second."""
+"""Number of events between two calls of ``progress``: a tenth of a second."""
 
 
 def run(
@@ -118,9 +118,9 @@ def run(
     """Send ``messages`` through ``fabric``; return when each arrived, and the counters of every
     port.
 
-    ``path_sl`` uint8[messages] is the SL of each message's path record, for messages without an
-    SL; without it they use SL 0, with a note in the outcome. Raises :class:`InputError` for impossible
-    messages and a fabric without links.
+    ``path_sl`` uint8[messages] is the SL of each message's path record, for messages without an SL.
+    Without it these messages use SL 0, and the outcome has a note. Raises :class:`InputError` for
+    impossible messages and a fabric without links.
     """
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
@@ -146,9 +146,9 @@ def _discarded(s: Any) -> int:
 def _dissolved(
     fabric: Fabric, messages: Messages, options: PacketOptions, path_sl: np.ndarray | None
 ) -> tuple[tuple[int, int], ...]:
-    """Return (port, VL) of the cycle of buffers that discards dissolved, empty if packets
-    were discarded because of congestion only: without lifetimes the same run reaches the same state,
-    and stops there if it has a cycle."""
+    """Return the (port, VL) of the cycle of buffers that discards dissolved. Empty if congestion
+    alone caused the discards: without lifetimes, the same run reaches the same state, and it stops
+    there only if it has a cycle."""
     plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
     from softib.sim.packet.standstill import waiting_cycle
 
@@ -178,7 +178,8 @@ def execute(
     sampler: Sampler | None = None,
     lifetimes: bool = True,
 ) -> Execution:
-    """Return :func:`run` up to the tables. Without ``lifetimes`` no packet is discarded for its age."""
+    """Execute :func:`run` up to the tables, and return these. Without ``lifetimes`` no packet is
+    discarded for its age."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
@@ -194,17 +195,25 @@ def execute(
     return Execution(net, state, status, (*notes, *steady.notes()))
 
 
-def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the SL of each message, and notes; ``path_sl`` as in :func:`run`."""
+class MessageSls(NamedTuple):
+    """The SL of each message."""
+
+    sl: np.ndarray
+    """int64[messages]"""
+    notes: tuple[str, ...]
+
+
+def service_levels(m: Messages, path_sl: np.ndarray | None) -> MessageSls:
+    """Return the SL of each message; ``path_sl`` as in :func:`run`."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
-        return sl, ()
+        return MessageSls(sl, ())
     if path_sl is None:
-        return np.where(unnamed, 0, sl), ("no path record stated an SL: SL 0 is used",)
+        return MessageSls(np.where(unnamed, 0, sl), ("no path record stated an SL: SL 0 is used",))
     if len(path_sl) != len(m):
         raise InputError(f"path_sl has {counted(len(path_sl), 'row')} for {counted(len(m), 'message')}")
-    return np.where(unnamed, path_sl.astype(np.int64), sl), ()
+    return MessageSls(np.where(unnamed, path_sl.astype(np.int64), sl), ())
 
 
 def _run(
@@ -242,15 +251,15 @@ def _run(
 
 
 def _start(net: Any, state: Any) -> None:
-    """Call :func:`~softib.sim.packet.kernels.engine.loop.start`, which reads nothing of congestion
-    controls, and is compiled once for all."""
+    """Call :func:`~softib.sim.packet.kernels.engine.loop.start`. It reads nothing of congestion
+    controls, so it is compiled once for all of them."""
     from softib.sim.packet.kernels.engine import loop
 
     loop.start(net._replace(cc=no_ethernet_net()["cc"]), state._replace(cc=no_ethernet_state()["cc"]))
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
-    """Return the outcome from the tables of a run and the loop's last result."""
+    """Return the outcome, from the tables of a run and the loop's last result."""
     from softib.sim.packet.standstill import standstill_notes, waiting_cycle
 
     n, reg = len(m), s.reg
@@ -308,9 +317,9 @@ def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard
 
 
 def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
-    """Return :data:`~softib.fabric.counters.COUNTERS` from the counts of the kernels; data in words of
-    four bytes without the ``check_octets`` of the link layer at the end of each packet (IBA 16.1.3.5:
-    from LRH to ICRC)."""
+    """Return :data:`~softib.fabric.counters.COUNTERS` from the counts of the kernels. Data is in
+    words of four bytes, without the ``check_octets`` of the link layer at the end of each packet
+    (IBA 16.1.3.5: from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count["hoq_discards"] + count["life_discards"] + count["inactive"] + count["too_long"]
     columns = {

@@ -1,5 +1,5 @@
-"""A fabric as Ethernet: the same switches, cables and hosts, with thresholds, equal-cost paths and
-settings as the packet layer's tables."""
+"""A fabric as Ethernet: the same switches, cables and hosts; thresholds, equal-cost paths and
+settings become tables of the packet layer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIGURES = ("pause_frames_sent", "pause_frames_received", "paused_ps", "tail_drop
 """Figures summed over the priorities of a port."""
 
 COLUMNS = {"pause_frames_sent": "pauses_sent", "pause_frames_received": "pauses_received"}
-"""Figures whose column in ``State.queue`` has another name."""
+"""Figures whose column in ``State.queue`` has a different name."""
 
 
 def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
@@ -73,20 +73,20 @@ def totals(figures: dict[str, np.ndarray], s: Any, network: str) -> dict[str, in
 
 
 PREAMBLE_AND_GAP = 20
-"""Octets between two frames: preamble and start 8, interpacket gap 12 (IEEE 802.3 4.2)."""
+"""Bytes between two frames: preamble and start 8, interpacket gap 12 (IEEE 802.3 4.2)."""
 QUANTA_PS_GBPS = 65_535 * 512 * 1000
-"""ps of the largest number of quanta in a pause frame, times Gb/s (IEEE 802.3 31B.2)."""
+"""Duration of a pause frame with the largest number of quanta, in ps × Gb/s (IEEE 802.3 31B.2)."""
 FRAME_HEADERS = 18
 PAUSE = 84
 ROCE_PARTS = 60
-"""IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: headers within the MTU of a first packet."""
+"""Bytes of headers within the MTU of a first packet: IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4."""
 TCP_PARTS = 52
 MIB = 1 << 20
 FOREVER = 31
 DCQCN_GBPS, DCTCP_GBPS = 40.0, 10.0
 K_MIN_40, K_MAX_40, DCTCP_K_10 = 5_000, 200_000, 65 * 1500
-"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in bytes; DCTCP's K at
-10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
+"""Kmin and Kmax of DCQCN in bytes at 40 Gb/s (Zhu et al. 2015, figure 14); DCTCP's K at 10 Gb/s
+(Alizadeh et al., SIGCOMM 2010)."""
 US, NS = 1_000_000, 1000
 
 
@@ -212,8 +212,8 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
 
 
 def _clock_errors(fabric: Fabric, most_ppm: float, seed: int) -> np.ndarray:
-    """Return the error of the clock of every port's device (int64[ports], billionths): a hash of GUID
-    and ``seed``, from -``most_ppm`` to ``most_ppm`` millionths."""
+    """Return the clock error of every port's device (int64[ports], billionths): a hash of GUID and
+    ``seed``, between -``most_ppm`` and ``most_ppm`` millionths."""
     z = fabric.node_guid.astype(np.uint64) * np.uint64(0xD1342543DE82EF95) + np.uint64(seed & 0xFFFF_FFFF)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
         z = (z ^ z >> np.uint64(shift)) * np.uint64(factor)
@@ -222,20 +222,20 @@ def _clock_errors(fabric: Fabric, most_ppm: float, seed: int) -> np.ndarray:
 
 
 def _fs(gbps: float) -> float:
-    """Return fs per byte; 0: no limit."""
+    """Return the time per byte in fs; 0: no limit."""
     return 8e6 / gbps if gbps else 0.0
 
 
 def _buffers(
     network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """Return ``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame,
-    priorities.
+    """Return ``Net.buffer``; ``memory`` is the switch's in bytes; ``sizes`` are the bytes of a
+    frame and the number of priorities.
 
-    Headroom: a pause frame waits for the frame being sent, crosses the cable, and takes effect;
-    until then the other end keeps sending, bytes on the cable arrive, and a frame already begun ends
-    (802.1Q annex N). Headroom is reserved for every port and priority; the rest is shared. An
-    adapter has room for its headroom and a few frames.
+    Headroom: a pause frame waits for the frame that is being sent, crosses the cable, and takes
+    effect. Until then the other end keeps sending: bytes on the cable arrive, and a frame that has
+    begun is completed (802.1Q annex N). Headroom is reserved for every port and priority; the rest
+    is shared. An adapter has room for its headroom and a few frames.
     """
     frame, vls = sizes
     out = tables.BUFFER.zeros(len(port))

@@ -1,10 +1,10 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-Values that the engine does not have are fixed made-up ones: Q_Key, R_Key, GIDs and
-addresses; payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its
-source and the next one at its destination. PSNs begin at 0. A congestion notice is an
-acknowledgement with BECN (IBA annex A10). MADs are the ones sent in the run: a directed one shows
-its hop pointer and return path on each link. Their PSNs are made up.
+Values that the engine does not have are fixed and made up: Q_Key, R_Key, GIDs and addresses;
+payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and
+the next one at its destination. PSNs begin at 0. A congestion notice is an acknowledgement with
+BECN (IBA annex A10). MADs are those sent in the run: a directed MAD shows its hop pointer and
+return path on each link. Their PSNs are made up.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ WITH_AETH = (
 
 @dataclass(frozen=True)
 class Tap:
-    """Packets that passed some ports, by time: ``row`` of the log, ``ps`` when the first byte passed,
-    ``interface`` (row of the ports), ``direction`` (:data:`~softib.iba.pcap.INBOUND`,
-    :data:`~softib.iba.pcap.OUTBOUND`)."""
+    """Packets that passed some ports, by time. ``row``: row of the log; ``ps``: time when the first
+    byte passed; ``interface``: row of the ports; ``direction``: :data:`~softib.iba.pcap.INBOUND` or
+    :data:`~softib.iba.pcap.OUTBOUND`."""
 
     row: np.ndarray
     ps: np.ndarray
@@ -121,8 +121,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield ``(which of rows, uint8[n, octets])``: packets of one opcode and size together, MADs
-    last."""
+    """Yield ``(rows, uint8[n, octets])``: packets of one opcode and size together, MADs last."""
     managed = np.flatnonzero(log.mad[rows] >= 0)
     if len(managed):
         plain = np.flatnonzero(log.mad[rows] < 0)
@@ -171,7 +170,7 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
 
 def _backward(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     """Return whether the packet goes from the destination of the queue pair to its source. A
-    congestion notice goes against its stream."""
+    congestion notice travels against its stream."""
     return (log.stream[rows] & 1).astype(bool) ^ (log.what[rows] == constants.CNP)
 
 
@@ -249,7 +248,7 @@ def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Return messages of the queue pair that the responder has completed (MSN)."""
+    """Return the number of messages of the queue pair that the responder has completed (MSN)."""
     place = np.empty(len(log.order), np.int64)
     place[log.order] = np.arange(len(log.order))
     number = place[log.message_of(rows)] - log.qp["first_message"][m["qp"]]

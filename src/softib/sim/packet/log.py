@@ -21,15 +21,15 @@ __all__ = ["PacketLog", "watch_tables"]
 
 @dataclass(frozen=True)
 class PacketLog:
-    """One row for each event of a watched packet, ascending by time and port: int64 columns of one
-    length.
+    """One row for each event of a watched packet, ascending by time and port; all columns are int64
+    of the same length.
 
-    ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps,
-    described for each kind in :data:`~softib.sim.packet.tables.State`; ``stream``: 2 × queue pair, + 1
-    for packets from its destination (-1: a MAD); ``psn`` not wrapped. ``net_port``, ``qp``, ``order``
-    and ``message`` are tables of the engine; if links change, ``net_port`` has the peer at the other
-    end of the cable. ``mads`` uint8[…, 256]: the MADs that were sent, hop by hop, and ``mad`` the row
-    there (-1: none).
+    ``kind`` is :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` are in
+    ps, described for each kind in :data:`~softib.sim.packet.tables.State`; ``stream`` is 2 × queue
+    pair, + 1 for packets from its destination (-1: a MAD); ``psn`` does not wrap. ``net_port``,
+    ``qp``, ``order`` and ``message`` are tables of the engine. If links change, ``net_port`` holds
+    the peer at the other end of the cable. ``mads`` uint8[…, 256]: the MADs that were sent, hop by
+    hop, and ``mad`` the row there (-1: none).
     """
 
     kind: np.ndarray

@@ -1,5 +1,6 @@
-"""Settings written by managers as the packet layer's tables: congestion control, adaptive routing,
-multicast groups, aggregation nodes; and the times at which members of a group receive its messages."""
+"""Settings written by managers, as tables of the packet layer: congestion control, adaptive
+routing, multicast groups, aggregation nodes; and the times at which members of a group receive its
+messages."""
 
 from __future__ import annotations
 
@@ -41,9 +42,9 @@ __all__ = [
 
 
 def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DeviceProfile) -> None:
-    """For runs with reductions: set ``opt[AGGREGATES]``, and for each aggregation node its link,
-    whose two ends are inside the switch, and the cost of reducing. The node accepts data at the rate
-    of all ports of its switch together."""
+    """For runs with reductions: set ``opt[AGGREGATES]`` and, for each aggregation node, its link
+    (both ends are inside the switch) and the cost of reducing. The node accepts data at the
+    combined rate of all ports of its switch."""
     if not m.reduces.any() or not fabric.sizes.sharps:
         return
     net.opt.aggregates = 1
@@ -60,7 +61,7 @@ def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DevicePr
 
 def inside_links(net: Any) -> np.ndarray:
     """Return both ends of the links between switches and the aggregation nodes inside them (rows of
-    ports), for runs with reductions: their rates and buffers do not come from link training."""
+    ports), for runs with reductions: link training does not determine their rates and buffers."""
     nodes = np.flatnonzero(net.rare["reduce_fs"] > 0)
     return np.concatenate([nodes, net.port["peer"][nodes].astype(np.int64)])
 
@@ -95,8 +96,8 @@ def group_tables(
 
 def mark_messages(message: np.ndarray, m: Messages) -> int:
     """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; return rows of
-    ``State.delivery``. Raises :class:`InputError` for a message that waits for a datagram which its
-    source does not receive.
+    ``State.delivery``. Raises :class:`InputError` if a message waits for a datagram that its source
+    does not receive.
     """
     rows = np.flatnonzero(m.group > 0)
     if not len(rows):
@@ -117,8 +118,8 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
 
 
 def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, for message ``i`` for a group, its members' ports, when each received it (ps, -1:
-    never), and how many times."""
+    """Return for message ``i``, which is for a group: its members' ports, when each received it
+    (ps, -1: never), and how many times."""
     group = int(s.message["group"][i]) - 1
     first, end = int(net.group_first[group]), int(net.group_first[group + 1])
     rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]
@@ -126,8 +127,8 @@ def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def reached_ps(net: Any, s: Any, n: int) -> np.ndarray:
-    """Return when each of ``n`` messages arrived; one for a group arrives when the last member other
-    than its sender has it."""
+    """Return when each of ``n`` messages arrived; a message for a group arrives when the last
+    member other than its sender has received it."""
     arrived = s.message["arrived"][:n].copy()
     for i in np.flatnonzero(s.message["group"][:n]).tolist():
         ports, when, _ = deliveries_of(net, s, i)
@@ -137,18 +138,17 @@ def reached_ps(net: Any, s: Any, n: int) -> np.ndarray:
 
 
 TIMER_PS = 1_024_000
-"""CCTI_Timer counts in 1.024 us (IBA A10.4.3.8)."""
+"""Unit of CCTI_Timer: 1.024 us (IBA A10.4.3.8)."""
 BLOCK = 64
 US = 1_000_000
 
 
 def congestion_tables(fabric: Fabric, blocks: np.ndarray, wanted: bool, opt: Any) -> dict[str, np.ndarray]:
-    """Return ``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`;
-    set ``opt[CC]`` if a switch marks.
-    Threshold
-    ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: annex A10 requires
-    uniformly decreasing values, and leaves their choice to the switch. A table entry is shift (2
-    bits) and multiplier (14): the flow waits for multiplier / 2^shift packet times.
+    """Return ``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; set
+    ``opt[CC]`` if a switch marks. Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the
+    receive buffer of a VL. Annex A10 requires uniformly decreasing values and leaves their choice
+    to the switch. A table entry is shift (2 bits) and multiplier (14): the flow waits for
+    multiplier / 2^shift packet times.
     """
     empty = {
         "marking": MARKING.zeros(1),

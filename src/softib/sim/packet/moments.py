@@ -1,5 +1,5 @@
-"""Comparable copies of the moving state of a packet-layer run at one time: packets, events and credits
-by content, not by their rows in pools."""
+"""Comparable copies of the moving state of a packet-layer run at one time: packets, events and
+credits by content, not by their rows in pools."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TIMES = {
     "rc": ("progress", "back_fetched", "back_not_before"),
     "bound": ("sent_at",),
 }
-"""Columns that hold times: each stays, or moves with the period."""
+"""Columns that hold times; each time stays or moves with the period."""
 FETCHED = ("dma_free", "fetched", "back_fetched")
-"""Those of them that advance more slowly than the period where memory is faster than the link: all of
-the last period was fetched before it began, so they limit nothing."""
+"""Those of these columns that advance more slowly than the period if memory is faster than the
+link. All data of the last period was fetched before it began, so they limit nothing."""
 COUNTS = {
     "port": COUNTERS,
     "rare_count": ("remote_errors", "rnr_naks", "multicast_xmit", "multicast_rcv"),
@@ -42,7 +42,7 @@ SEQUENCE = {"qp": ("next_psn",), "rc": ("expected", "acked", "response_psn"), "u
 ORDER = {"qp": ("current_message", "done_message", "rx_message"), "rc": ("response", "response_end")}
 """Columns that move by messages of a queue pair."""
 LISTS = {"vl": ("credits", "last_credit"), "vl_more": ("control", "last_control"), "voq": ("head", "tail")}
-"""Rows of pools, which differ from period to period; what they lead to is compared."""
+"""Columns that are rows of pools, which differ between periods; the contents of these rows are compared."""
 SAME = (
     "qp",
     "rc",
@@ -64,7 +64,7 @@ OF_PACKETS = (constants.ARRIVE, constants.RECEIVE, constants.ENTER)
 
 @dataclass
 class Moment:
-    """Copies of all that moves, at one time."""
+    """Copies of the whole moving state at one time."""
 
     at: int
     ended: tuple[int, int]
@@ -81,7 +81,7 @@ class Moment:
 
 
 def moment(state: Any, at: int, phases: bool) -> Moment:
-    """Copy what moves of ``state``, for ``phases`` messages, too."""
+    """Copy the moving state in ``state``, with that of the messages in ``phases``."""
     reg = state.reg
     tables = {name: getattr(state, name).copy() for name in sorted({*SAME, *COUNTS})}
     posted, moving = _events(state)
@@ -103,7 +103,7 @@ def moment(state: Any, at: int, phases: bool) -> Moment:
 
 
 def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (time, what) of all events but timeouts."""
+    """Return (time, what) of all events except timeouts."""
     reg = state.reg
     parts = [
         state.due[int(reg.due_at) : int(reg.due_n)],
@@ -122,7 +122,7 @@ def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def live(state: Any, times: np.ndarray, events: np.ndarray) -> np.ndarray:
-    """Which events do something: of those at which a port looks, only the one that it is armed for."""
+    """Return which events have an effect: of several at which a port checks its queues, only the armed one."""
     looks = (events >> 28 & 15) == constants.LOOK
     port = np.where(looks, events >> 32, 0)
     return ~looks | (state.port["armed"][port] == times + 1)
@@ -138,8 +138,7 @@ def _rows(count: int, *names: str) -> np.ndarray:
 
 
 def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (messages that will be posted, all other events in their order, with the contents of
-    packets)"""
+    """Return (messages that will be posted, all other events in order, with the contents of packets)."""
     times, events = pending(state)
     acts = live(state, times, events)
     times, events = times[acts], events[acts]
@@ -172,9 +171,9 @@ def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _queued(state: Any) -> np.ndarray:
-    """Return packets that wait in queues of switches, and as acknowledgements of end ports: the
-    queue (of the latter below 0), the place there, the row, the contents. The latter have not been
-    on a link."""
+    """Return the packets that wait in queues of switches, and the acknowledgements of end ports:
+    queue (below 0 for end ports), position in it, row, and contents. The acknowledgements have not
+    been on a link."""
     parts = []
     for at_port, first in ((False, state.voq["head"]), (True, state.vl_more["control"])):
         queue, place, k = chains(first, state.packet["next"])
@@ -197,7 +196,7 @@ def _credits(state: Any) -> np.ndarray:
 
 
 def tables_repeat(a: Moment, state: Any, period: int) -> bool:
-    """Is each value of the tables of ``state`` that of ``a``, moved with the period, or a counter?"""
+    """Return whether each value in the tables of ``state`` is that of ``a``, moved with the period, or a counter."""
     for table in SAME:
         x, y = a.tables[table], getattr(state, table)
         times, counts = TIMES.get(table, ()), COUNTS.get(table, ())

@@ -40,14 +40,14 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Bytes of headers outside a link's MTU (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
+"""Bytes of headers that a link's MTU does not include (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
-"""Priorities of IEEE 802.1Q: three bits."""
+"""Largest priority of IEEE 802.1Q: three bits."""
 FS_PER_S = 10**15
 HOUR_FS, LARGEST_PAYLOAD = 3600 * FS_PER_S, 4096
 SMALLEST_PACKET = 30
-"""Octets of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
+"""Bytes of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
 
 
 def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 
 def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """Return the same for links that are ACTIVE at both ends, which carry data."""
+    """Return the same for links that are ACTIVE at both ends: these carry data."""
     peer = physical_peer(fabric, ports)
     active = [PortInfo.port_state.get(fabric.port_info[at]) == PortState.ACTIVE for at in (ports, np.maximum(peer, 0))]
     return np.where((peer >= 0) & active[0] & active[1], peer, -1).astype(np.int32)
@@ -68,7 +68,7 @@ def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 def usable_peer(fabric: Fabric) -> np.ndarray:
     """Return the port at the other end of each link that carries data (int32[ports], -1: none): both
-    ends are LinkUp. If any port of the fabric is ACTIVE (a manager has run), both ends must be, too."""
+    ends are LinkUp. If any port of the fabric is ACTIVE (a manager has run), both ends must also be ACTIVE."""
     every = np.arange(fabric.sizes.ports)
     managed = (fabric.port_state[fabric.linked] == PortState.ACTIVE).any()
     return active_peer(fabric, every) if managed else physical_peer(fabric, every)
@@ -124,8 +124,8 @@ def refresh_ports(
     changed: dict[str, Any],
     vls: int,
 ) -> None:
-    """Write the values set by MADs and link training into the rows ``ports`` of ``Net.port`` and
-    ``Net.rare``: rate, latency, VLs (at most the ``vls`` that the run has rows for), MTU,
+    """Write the values set by MADs and by link training into the rows ``ports`` of ``Net.port`` and
+    ``Net.rare``: rate, latency, VLs (at most the ``vls`` for which the run has rows), MTU,
     lifetimes, arbitration."""
     from softib.fabric.power_up import active_speed_codes
 
@@ -174,8 +174,8 @@ def refresh_ports(
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
     """Return ``Net.drain`` from ps per byte (float64[ports], 0: as fast as the link, inf: no drain,
-    represented as an hour per packet). Ports that grant credits without room (below 0) do not slow down
-    their peer."""
+    represented as an hour per packet). Ports that grant credits without room (values below 0) do
+    not slow down their peer."""
     finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
     return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)
 
@@ -208,7 +208,7 @@ def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
 
 def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
     """Like :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises
-    :class:`InputError` for one above 7."""
+    :class:`InputError` for a service level above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
         raise InputError(f"SL {most} has no priority of Ethernet; these are 0 to {MOST_PRIORITY}")
@@ -219,9 +219,8 @@ def build_net(
     fabric: Fabric, options: PacketOptions, sls: np.ndarray, management: np.ndarray | None = None
 ) -> tuple[Any, DeviceProfile]:
     """Return :data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters'
-    profile.
-    ``management`` (a row): links and tables will change during the run, so the fabric's arrays are used
-    without a copy. Raises :class:`InputError` if no link is up.
+    profile. ``management`` (a row): links and tables will change during the run, so the fabric's
+    arrays are used without a copy. Raises :class:`InputError` if no link is up.
     """
     base = main_profile(fabric)
     changed = dict(options.profile)

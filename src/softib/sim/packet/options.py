@@ -18,12 +18,13 @@ NETWORKS = ("infiniband", "roce", "tcp")
 
 @dataclass(frozen=True)
 class EthernetOptions:
-    """Values marked "0: …" are then derived from the links. ``gbps``: speed of the hosts' links (0: the
-    data rate of the InfiniBand links; other links scale by the same factor); ``mtu`` of a frame's payload
-    (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are path MTUs, with headers in addition);
-    ``ecmp``: hash flows over shortest paths, otherwise use the forwarding tables; ``cut_through`` (None: by
-    speed); ``switch_ns`` and ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times
-    the free buffer (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
+    """The value 0 in "(0: …)" stands for a value derived from the links. ``gbps``: speed of the
+    hosts' links (0: the data rate of the InfiniBand links; other links scale by the same factor);
+    ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are
+    path MTUs, with headers in addition); ``ecmp``: hash flows over shortest paths, otherwise use
+    the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and ``buffer_bytes`` of a
+    switch (0: by speed). A queue may hold ``share`` times the free buffer (dynamic threshold,
+    Choudhury and Hahne, 1998), or ``queue_bytes``.
 
         Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
         XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),

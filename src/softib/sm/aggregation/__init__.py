@@ -1,2 +1,1 @@
-"""Aggregation in switches: trees over aggregation nodes, in layouts specific to softib
-(:mod:`softib.iba.vendor.sharp`)."""
+"""Aggregation in switches: trees over aggregation nodes, in softib's own layouts (:mod:`softib.iba.vendor.sharp`)."""

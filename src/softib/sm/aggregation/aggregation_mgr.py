@@ -1,10 +1,10 @@
-"""The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs
-of class 0x0b, and assigns trees to jobs.
+"""The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them with
+MADs of class 0x0b, and assigns trees to jobs.
 
 All layouts of that class are specific to softib (:mod:`softib.iba.vendor.sharp`), so this manager
-supports only softib's devices. A node whose part changed gets all of it again: its QPs are released
-(which ends its trees), reserved, connected, and named in its trees, in that order; nodes with an
-unchanged part are not written. The class is addressed by LID, so it comes last in a sweep.
+supports only softib's devices. A node whose part changed gets all of it again, in this order: its
+QPs are released (which ends its trees), reserved, connected, and named in its trees. Nodes whose
+part is unchanged are not written. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ __all__ = ["AggregationManager", "AggregationPhases"]
 
 @dataclass
 class Part:
-    """The content of one aggregation node: contexts of its QPs 1 …, and its trees: (modifier,
-    TreeConfig), (modifier, QuotaConfig)."""
+    """The content of one aggregation node: the contexts of its QPs, and its trees as (modifier,
+    TreeConfig) and (modifier, QuotaConfig)."""
 
     qps: list[bytes]
     trees: list[tuple[int, bytes]]
@@ -64,7 +64,7 @@ class AggregationManager:
     """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_qps`, :meth:`queue_edges` and
     :meth:`queue_trees`.
 
-    ``held``: (NodeGUID → image of its part) of the contents of nodes; it outlives a sweep. ``nodes``:
+    ``held`` maps NodeGUID → image of the node's part, as written; it outlives a sweep. ``nodes``:
     nodes of the database that are aggregation nodes; ``tree_list``: the trees over them.
     """
 
@@ -83,14 +83,14 @@ class AggregationManager:
         fits = (switch >= 0) & (db.port_lid[port] > 0)
         self.nodes, self.port, self.switch_of = nodes[fits], port[fits], switch[fits]
         self.caps = np.zeros((len(self.nodes), 3), np.int64)
-        """Trees, streaming trees and children of each node; zeros until it answered."""
+        """Maximum trees, streaming trees and children of each node; zeros until the node answers."""
         self._parts: dict[int, Part] = {}
 
     # -- capabilities of nodes --
 
     def ask(self, queue: RequestQueue, held_caps: dict[int, np.ndarray], fresh: np.ndarray) -> None:
-        """Queue Get(ANInfo) of the nodes that are not in ``held_caps`` (NodeGUID → answer in an earlier sweep), or
-        whose port came up again (``fresh`` bool[ports]). Tags are rows of
+        """Queue Get(ANInfo) for nodes that are not in ``held_caps`` (NodeGUID → answer in an
+        earlier sweep), or whose port came up again (``fresh`` bool[ports]). Tags are rows of
         ``nodes``."""
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
@@ -102,7 +102,7 @@ class AggregationManager:
         self._put(queue, Method.GET, ANInfo.attr, np.array(wanted, np.int64), 0, None)
 
     def heard(self, tags: np.ndarray, data: np.ndarray, held_caps: dict[int, np.ndarray]) -> None:
-        """Take ANInfo of nodes, and enter it into ``held_caps``."""
+        """Enter the ANInfo of nodes into ``held_caps``."""
         self.caps[tags] = np.stack(
             [f.get(data) for f in (ANInfo.tree_cap, ANInfo.streaming_tree_cap, ANInfo.child_cap)], axis=1
         )
@@ -136,7 +136,7 @@ class AggregationManager:
         return min(wanted, max(room, 0))
 
     def _without_crowds(self, tree: AggregationTree) -> AggregationTree:
-        """Children beyond the limit of a node are omitted, with the nodes below them."""
+        """Omit children beyond a node's limit, and the nodes below them."""
         parent = tree.parent.copy()
         count = np.bincount(parent[parent >= 0], minlength=len(parent))
         for node in np.flatnonzero(count > self.caps[:, 2]).tolist():
@@ -153,7 +153,7 @@ class AggregationManager:
             parent[lost] = NOT_IN
 
     def _make_parts(self) -> None:
-        """QPNs in the order of trees, towards the parent first, then towards children."""
+        """Assign QPNs in the order of trees; within a tree, first towards the parent, then towards children."""
         next_qpn = np.ones(len(self.nodes), np.int64)
         up: dict[tuple[int, int], int] = {}
         down: dict[tuple[int, int], int] = {}
@@ -215,7 +215,7 @@ class AggregationManager:
         part.quotas.append((tree.tree, quota.tobytes()))
 
     def job(self, host_switch: np.ndarray, streaming: bool = False) -> Job | None:
-        """Return a tree for hosts on switches of the graph, None if none fits
+        """Return a tree for hosts on these switches of the graph, None if none fits
         (:func:`~softib.sm.aggregation.aggregation_trees.job_tree`)."""
         return job_tree(self.tree_list, self.switch_of, host_switch, self.load, streaming)
 
@@ -243,7 +243,7 @@ class AggregationManager:
         self._each(queue, QPCConfig.attr, lambda part: list(enumerate(part.qps, 1)))
 
     def queue_trees(self, queue: RequestQueue) -> None:
-        """Name the QPs in their trees, with quotas; from now on the nodes hold their part."""
+        """Name the QPs in their trees, with quotas; the nodes then count as holding their part."""
         self._each(queue, QuotaConfig.attr, lambda part: part.quotas)
         self._each(queue, TreeConfig.attr, lambda part: part.trees)
         for row in self._changed():
@@ -298,8 +298,8 @@ class AggregationManager:
 LATENCY_OSTS, STREAMING_OSTS = 128, 2
 LATENCY_PAYLOAD, STREAMING_PAYLOAD = 256, 1 << 24
 BUFFERS = 1 << 20
-"""Quota of a tree: small operations of up to 256 bytes, many at a time, or streams of up to 16 MiB, two at a time
-(softib's own figures)."""
+"""Quota of a tree: small operations of up to 256 bytes, many at a time; or streams of up to 16 MiB,
+two at a time (softib's choice)."""
 
 
 class AggregationPhases(SweepExtension):
@@ -329,12 +329,12 @@ class AggregationPhases(SweepExtension):
             self.report.notes += self.manager.notes
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """ANInfo of nodes; answers to Sets have no information."""
+        """Handle ANInfo of nodes; answers to Sets contain nothing to store."""
         if phase == "sharp_info" and self.manager is not None:
             self.manager.heard(tags, data, self.sweep.stores.aggregation_caps)
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """The report names the nodes; their contents are unknown."""
+        """Name the nodes in the report; their contents are unknown."""
         assert self.manager is not None
         name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
         for node in self.manager.lost(tags).tolist():

@@ -1,10 +1,10 @@
 """Election of the master among several subnet managers (IBA 14.4.1): the state machine as a table,
-and the rank of managers: priority, then the lower GUID.
+and the rank of managers (priority, then the lower GUID).
 
-A manager that discovers reads SMInfo from every port with IsSM. If it finds a master, or a manager of higher
-rank, it becomes standby and polls; a master that finds a higher one hands over; a standby whose master misses
-several polls discovers again. Events come from here, from
-Set(SMInfo) of other managers (:mod:`softib.sm.responder`) and from sweeps.
+A manager that discovers reads SMInfo from every port with IsSM. If it finds a master, or a manager
+of higher rank, it becomes standby and polls. A master that finds a higher manager hands over. A
+standby whose master misses several polls discovers again. Events come from this module, from
+Set(SMInfo) of other managers (:mod:`softib.sm.responder`), and from sweeps.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ CAN_MASTER = (SmState.DISCOVERING, SmState.STANDBY, SmState.MASTER)
 
 class Election:
     """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database.
-    ``polled``: the port of a standby's master, ``failures``: consecutive polls that failed or showed that it is no
-    longer master."""
+    ``polled``: the port of a standby's master; ``failures``: consecutive polls that failed, or that
+    showed that the manager there is no longer master."""
 
     def __init__(self, priority: int, sm_key: int):
         self.priority, self.sm_key = priority, sm_key
@@ -113,7 +113,7 @@ class Election:
         queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
 
     def ask_one(self, db: Database, queue: RequestQueue) -> None:
-        """Queue the poll of a standby; it counts as failed until a master answers it."""
+        """Queue the poll of a standby; it counts as failed until a master answers."""
         self.failures += 1
         queue.get(SmpAttr.SM_INFO, db.port_route[[self.polled]], np.array([self.polled]))
 
@@ -154,7 +154,7 @@ class Election:
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:
-        """As a discovering manager: return whether there is a master, or a manager of higher rank.
+        """While discovering, return whether there is a master or a manager of higher rank.
         ``polled`` is its port then."""
         betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
@@ -183,10 +183,11 @@ SM_PRIORITY = 1 << 3
 
 
 def priority_changed(port_info: np.ndarray) -> MadBatch | None:
-    """Return the trap with which a standby reports its new priority to its master: trap 144,
-    ChangeFlags bit 3 (IBA 14.2.5.1), as OpenSM does; None if its PortInfo (uint8[64]) names no master yet.
+    """Return the trap with which a standby reports its new priority to its master, as OpenSM does:
+    trap 144, ChangeFlags bit 3 (IBA 14.2.5.1). None if its PortInfo (uint8[64]) names no master
+    yet.
 
-    A master reads SMInfo of other managers when it sweeps; without the trap there is no sweep.
+    A master reads SMInfo of other managers when it sweeps, and only the trap starts a sweep.
     """
     lid, master_lid = int(PortInfo.lid.get(port_info)), int(PortInfo.master_sm_lid.get(port_info))
     if not lid or not master_lid:

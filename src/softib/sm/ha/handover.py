@@ -1,5 +1,5 @@
-"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and state passed on at a handover
-(IBA 14.4.1)."""
+"""Mastership of a subnet: this manager's state, Set(SMInfo) from other managers, and the state that
+is passed on at a handover (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 @dataclass
 class Holdings:
-    """The state of a master that passes to another manager."""
+    """The state that a master passes on to another manager."""
 
     sa_manager: SaManager
     replication: Replication
@@ -44,16 +44,16 @@ class Holdings:
 
 @dataclass
 class Mastership:
-    """``state``; ``heir``: port (row) of the next master, -1: none; ``waits``: consecutive sweeps that left a lower
-    master time to hand over; ``controls_due``: (port, modifier) of each Set(SMInfo) to send. ``give_up`` ends the
-    current sweep."""
+    """``heir``: port (row) of the next master, -1: none; ``waits``: consecutive sweeps that gave a
+    lower master time to hand over; ``controls_due``: (port, modifier) of each Set(SMInfo) to send.
+    ``give_up`` ends the current sweep."""
 
     election: Election
     has: Holdings
     schedule: Schedule
     give_up: Callable[[], None]
     config: SmConfig
-    """The manager's settings; those of a previous master are added."""
+    """The manager's settings, with those of a previous master added."""
     state: SmState = SmState.DISCOVERING
     heir: int = -1
     waits: int = 0
@@ -75,7 +75,8 @@ class Mastership:
         return port, order
 
     def lead(self, now_ps: int, subnet: Subnet, members: Members, local_guid: int) -> None:
-        """Handle the end of a sweep as master. A higher manager found in it takes over when it has a full copy."""
+        """Handle the end of a sweep as master. A higher manager that the sweep found takes over
+        when it has a full copy."""
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self.has.sa_manager.open(subnet, members)
         replication = self.has.replication
@@ -87,10 +88,10 @@ class Mastership:
         self.schedule.recheck(now_ps, heir < 0 and bool(self.election.higher(local_guid)))
 
     def leaves_to_rival(self, now_ps: int, local_guid: int) -> bool:
-        """Handle the rivals that a master's sweep found. Return whether the sweep ends here, before any
-        Set. The lower of two masters hands over at once, without the copy that a standby gets: the two
-        subnets may use the same LIDs. The higher one waits until the lower has handed over its part
-        (IBA C14-60.2.1), and writes anyway if that does not happen."""
+        """Handle rivals that a master's sweep found. Return whether the sweep ends here, before any
+        Set is sent. The lower of two masters hands over at once, without the copy that a standby
+        gets, because the two subnets may use the same LIDs. The higher one waits until the lower
+        has handed over its part (IBA C14-60.2.1); if that does not happen, it writes anyway."""
         if self.state != SmState.MASTER:
             return False
         above, below = self.election.rivals(local_guid)
@@ -104,8 +105,8 @@ class Mastership:
         return True
 
     def master_named(self, info: np.ndarray) -> None:
-        """The manager's own port names the master: a standby polls that one. A master that is not named there has a
-        rival, which a sweep finds."""
+        """Handle the master that the manager's own port names: a standby polls that one. A master
+        that its own port does not name has a rival, which a sweep will find."""
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
@@ -113,14 +114,14 @@ class Mastership:
             self.schedule.call()
 
     def stand_back(self, now_ps: int) -> None:
-        """Handle a master, or a higher manager, found during discovery."""
+        """Stand back for a master or a higher manager that discovery found."""
         self.schedule.look_ps = now_ps + self.config.polling_timeout_ps
         self.state = next_state(self.state, SmEvent.MASTER_FOUND)
         self.has.sa_manager.close()
         self.has.replication.stand_by(now_ps)
 
     def control(self, now_ps: int, order: SmControl, info: np.ndarray) -> None:
-        """Handle Set(SMInfo) of another manager. One with another SM_Key is ignored."""
+        """Handle Set(SMInfo) of another manager. A Set from a manager with another SM_Key is ignored."""
         if int(SMInfo.sm_key.get(info)) != self.config.sm_key:
             return
         port = self.election.port_of(int(SMInfo.guid.get(info)))
@@ -159,7 +160,8 @@ class Mastership:
         self.heir = -1
 
     def _take_over(self) -> None:
-        """Restore the copied state of the previous master; without a copy all clients subscribe and join again."""
+        """Restore the copied state of the previous master. Without a copy, all clients must
+        subscribe and join again."""
         has = self.has
         has.sa_manager.close()
         has.replication.lead()

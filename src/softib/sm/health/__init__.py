@@ -1,1 +1,1 @@
-"""Devices that babble, flap, or fall silent."""
+"""Devices that babble, flap or fall silent."""

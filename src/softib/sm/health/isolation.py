@@ -1,15 +1,15 @@
-"""Isolation of ports: a port whose link fails repeatedly, or that floods the manager with traps, is disabled for a
-while.
+"""Isolation of ports: a port whose link fails repeatedly, or that floods the manager with traps, is
+disabled for some time.
 
-Each link failure starts a sweep, moves routes and loses packets. A switch port whose link failed
+Each link failure starts a sweep, changes routes and loses packets. A switch port whose link failed
 ``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6),
 and Polling after ``flap_pause`` seconds. The manager's own link is never disabled.
 
-OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables it at 250 (``opensm/osm_trap_rcv.c``);
-it never enables one again. Here all traps of a port within ``flap_window`` count, and it
-is enabled after ``flap_pause``. Traps 129 to 131 name a port; others concern the
-issuer. For a CA, the switch port in front of it is disabled. Traps of a
-switch itself (128) disable no port: all its ports would be affected.
+OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables the port at 250
+(``opensm/osm_trap_rcv.c``); it never enables it again. softib counts all traps of a port within
+``flap_window``, and enables the port after ``flap_pause``. Traps 129 to 131 name a port; the other
+traps concern their issuer. To isolate a CA, the manager disables the switch port in front of it.
+Traps of a switch itself (128) disable no port: all its ports would be affected.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["BabblingPorts", "FlappingPorts", "fallen_links"]
 
 
 def fallen_links(before: Database, db: Database) -> list[Location]:
-    """Switch ports whose link was ACTIVE in the previous sweep and is not now: one end per cable, with the previous
-    sweep's cables."""
+    """Return the switch ports whose link was ACTIVE in the previous sweep and is not now: one end
+    per cable, by the cables of the previous sweep."""
     was = np.flatnonzero((before.port_state() == PortState.ACTIVE) & before.external & (before.port_peer >= 0))
     peer = before.port_peer[was]
     one_end = ~before.external[peer] | (was < peer)
@@ -45,8 +45,8 @@ def fallen_links(before: Database, db: Database) -> list[Location]:
 
 
 class FlappingPorts:
-    """``isolated``: location → time of its end (ps). Call :meth:`fell` with the result of each sweep, then
-    :meth:`queue` at :meth:`due_ps`."""
+    """``isolated``: location → time (ps) at which its isolation ends. Call :meth:`fell` with the
+    result of each sweep, and :meth:`queue` at :meth:`due_ps`."""
 
     def __init__(self) -> None:
         self.isolated: dict[Location, int] = {}
@@ -68,13 +68,13 @@ class FlappingPorts:
                 self.take_out(location, now_ps + config.pause_ps, "its link fails repeatedly")
 
     def take_out(self, location: Location, until_ps: int, why: str) -> None:
-        """Isolate this port until that time."""
+        """Isolate the port until this time."""
         if location not in self.isolated:
             self.isolated[location], self._why[location] = until_ps, why
             self._out.append(location)
 
     def due_ps(self) -> int:
-        """Return when :meth:`queue` has something to send (0: now)."""
+        """Return the time at which :meth:`queue` has something to send (0: now)."""
         return 0 if self._out else min(self.isolated.values(), default=NEVER_PS)
 
     def queue(self, db: Database, queue: RequestQueue, now_ps: int) -> None:
@@ -96,8 +96,8 @@ class FlappingPorts:
         return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
-        """Forget all, since another manager has the subnet; disabled ports stay so until they are
-        enabled."""
+        """Clear all state, because another manager has the subnet; disabled ports stay disabled
+        until they are enabled."""
         self.isolated.clear()
         self._why.clear()
         self._falls.clear()
@@ -109,14 +109,14 @@ WHY = "it floods the manager with traps"
 
 
 class BabblingPorts:
-    """Call :meth:`heard` with notices as they arrive. ``isolated`` disables ports and enables them again."""
+    """Call :meth:`heard` with notices as they arrive. ``isolated`` disables the ports and enables them again."""
 
     def __init__(self, isolated: FlappingPorts):
         self.isolated = isolated
         self._times: dict[tuple[int, int], deque[int]] = {}
 
     def heard(self, notices: np.ndarray, db: Database, config: FlapConfig | None, now_ps: int) -> None:
-        """Notices (uint8[n, 64]) of traps; ``db`` knows the devices."""
+        """Count the notices (uint8[n, 64]) of traps; ``db`` knows the devices."""
         if config is None or not config.babble_threshold or not len(notices):
             return
         lids = Notice.issuer_lid.get(notices).astype(np.int64)
@@ -133,13 +133,13 @@ class BabblingPorts:
                 self.isolated.take_out(place, now_ps + config.pause_ps, WHY)
 
     def clear(self) -> None:
-        """Forget all, since another manager has the subnet."""
+        """Clear all state, because another manager has the subnet."""
         self._times.clear()
 
 
 def _switch_port(db: Database, lid: int, portnum: int) -> Location | None:
     """Return the switch port to disable for port ``portnum`` (0: the switch's port 0) of the device
-    with ``lid``: the end of the cable nearer to the manager."""
+    with ``lid``: of the two ends of the cable, the one nearer to the manager."""
     ends = np.flatnonzero((db.port_lid == lid) & (lid > 0))
     if not len(ends):
         return None

@@ -1,11 +1,11 @@
-"""Ports that are up but have no answering device: they are read once in each sweep, and at growing intervals
-between sweeps.
+"""Ports that are up but have no answering device: each is read once per sweep, and at growing
+intervals between sweeps.
 
-No phase of a sweep waits for them. Between sweeps each gets a NodeInfo request after one timeout, then
-after twice as long, and so on, up to :data:`LONGEST` timeouts; an answer starts a sweep of its switch.
-A late answer counts, too: the next sweep then waits for the device like for any other. (On a loaded
-machine every answer may take longer than the few milliseconds that discovery waits for an unknown
-device.)
+No phase of a sweep waits for these devices. Between sweeps, each gets a NodeInfo request after one
+timeout, then after twice that time, and so on, up to :data:`LONGEST` timeouts. An answer starts a
+sweep of its switch. A late answer counts too: the next sweep then waits for this device as for all
+others. (On a loaded machine, every answer may take longer than the few milliseconds for which
+discovery waits for an unknown device.)
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from softib.sm.managers.mkeys import MKeys
 __all__ = ["SilentPorts"]
 
 LONGEST = 256
-"""Longest interval between two requests, in timeouts (51 s with OpenSM's 200 ms)."""
+"""Longest interval between two requests, in timeouts (51 s with OpenSM's timeout of 200 ms)."""
 FIRST_TID = 1 << 31
-"""The TransactionID distinguishes these answers from answers to a sweep's requests."""
+"""First TransactionID of these requests, which distinguishes their answers from those to a sweep's requests."""
 
 
 @dataclass
@@ -37,8 +37,8 @@ class _Silence:
 
 
 class SilentPorts:
-    """``ports``: the silent ports. Call :meth:`note` after each sweep, :meth:`answers` with arrived MADs,
-    :meth:`send` at each step."""
+    """``ports``: the silent ports. Call :meth:`note` after each sweep, :meth:`answers` with the
+    MADs that arrived, and :meth:`send` at each step."""
 
     def __init__(self, window: int, timeout_ps: int, retries: int):
         self.timeout_ps, self.retries = timeout_ps, retries
@@ -46,13 +46,13 @@ class SilentPorts:
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
         self._queried: list[Location] = []
         self.answering: set[Location] = set()
-        """Return locations where a device answered although the last sweep found none there."""
+        """Locations where a device answered although the last sweep found none."""
         self._timed_out: dict[Location, int] = {}
         """Location → TransactionID of its last abandoned request."""
 
     @property
     def young(self) -> bool:
-        """Return whether one of them has not had the usual number of retries yet."""
+        """Return whether a silent port has not had the usual number of retries yet."""
         last = self.retries + self._transactor.busy
         return any(s.questions <= last for s in self.ports.values())
 
@@ -78,8 +78,8 @@ class SilentPorts:
         self._transactor.postpone(by_ps)
 
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
-        """Remove the answers from ``inbox``; returns the rest, and the NodeGUIDs of the switches through which they
-        came."""
+        """Remove the answers to these requests from ``inbox``; return the rest, and the NodeGUIDs
+        of the switches through which the answers came."""
         answering: set[Location] = set()
         if inbox is not None and (self._transactor.busy or self._timed_out):
             replies = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
@@ -98,7 +98,7 @@ class SilentPorts:
         return inbox, {guid for guid, _ in answering}
 
     def _after_timeout(self, answers: MadBatch) -> set[Location]:
-        """Return locations whose abandoned request was answered late."""
+        """Return the locations whose abandoned request was answered late."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
@@ -144,5 +144,6 @@ class SilentPorts:
             self._transactor.submit(*queue.take(len(queue)))
 
     def _pause(self, questions: int) -> int:
-        """Return one timeout for the usual number of retries; then twice as long each time."""
+        """Return the pause before the next request: one timeout for the usual number of retries,
+        then twice as long each time."""
         return self.timeout_ps * min(1 << max(0, questions - self.retries), LONGEST)

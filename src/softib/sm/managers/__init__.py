@@ -1,2 +1,1 @@
-"""One manager a file, under OpenSM's names: LIDs, links, unicast, multicast, P_Keys, QoS,
-congestion control."""
+"""One manager per file, under OpenSM's names: LIDs, links, unicast, multicast, P_Keys, QoS, congestion control."""

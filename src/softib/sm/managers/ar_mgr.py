@@ -1,11 +1,11 @@
-"""The manager of adaptive routing: groups of ports for the destinations of every capable switch; the forwarding
-table's port is used if a group has no port up.
+"""The manager of adaptive routing: it gives every capable switch a group of ports for each
+destination. If no port of the group is up, the port of the forwarding table is used.
 
-Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so the engine must rank
-switches; if its tables go up after down, this must not close a cycle of dependencies. The meaning of a
-group number never changes while a table may still name it: a new set of ports gets a number that no
-table of the previous sweep names. Groups are written first, then the LIDs that use them, and
-``ar_enabled`` last.
+Only ports that follow the up*/down* rule are in a group (:mod:`softib.routing.adaptive`), so the
+engine must rank switches. If its tables go up after down, this must not close a cycle of
+dependencies. The meaning of a group number never changes while a table may still use it: a new set
+of ports gets a number that no table of the previous sweep uses. Groups are written first, then the
+LIDs that use them, and ``ar_enabled`` last.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class ArManager:
     """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids`
     and :meth:`queue_info`.
 
-    ``config`` None: adaptive routing is switched off if it was on.
+    ``config`` None: switch adaptive routing off if it is on.
     """
 
     def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: ArConfig | None, store: ArStore):
         self.db, self.graph, self.routing, self.config, self.store = db, graph, routing, config, store
         self.notes: list[str] = []
         self.caps = np.zeros(graph.n_switches, np.int64)
-        """Groups of each switch, 0 if it routes only by its forwarding table."""
+        """Number of groups of each switch; 0 if it routes only by its forwarding table."""
         self._group_of: dict[int, np.ndarray] = {}
 
     @property
@@ -50,8 +50,8 @@ class ArManager:
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:
-        """Queue Get(ARInfo) of switches that are capable by their DeviceID and whose answer is unknown. Tags are
-        switches of the graph."""
+        """Queue Get(ARInfo) for switches whose DeviceID is of a capable part and whose answer is
+        unknown. Tags are switches of the graph."""
         if self.config is None or not self._possible():
             return
         device = self.db.device_id[self.graph.switch_node]
@@ -84,8 +84,8 @@ class ArManager:
     # -- tables --
 
     def queue_groups(self, queue: RequestQueue, reset: np.ndarray) -> None:
-        """Queue a Set for each block of groups that the switch does not hold. ``reset``: nodes without any of the
-        written state."""
+        """Queue a Set for each block of groups that the switch does not hold. ``reset``: nodes that
+        lost all written state."""
         for node in reset.tolist():
             self.store.forget(int(self.db.node_guid[node]))
         rows = self.switches
@@ -103,7 +103,7 @@ class ArManager:
         self._set(queue, GROUP, np.array(owners, np.int64), np.array(blocks, np.int64), image)
 
     def _number(self, s: int, choice: AdaptivePorts) -> dict[int, bytes]:
-        """Number the groups of one switch: (number → mask as on the wire) of all its groups."""
+        """Assign numbers to the groups of one switch: number → mask as on the wire."""
         guid = int(self.graph.switch_guid[s])
         before = self.store.numbers.get(guid, {})
         wire = [m[::-1].astype(">u8").tobytes() for m in choice.masks]
@@ -122,7 +122,7 @@ class ArManager:
         by_mask = np.array([*(numbers.get(mask, 0) for mask in wire), 0], np.int64)
         self._group_of[s] = by_mask[choice.mask_of]  # -1 is the last entry: no group
         self.store.numbers[guid] = numbers
-        # Groups named only by tables of the previous sweep stay until those tables are written.
+        # Groups that only tables of the previous sweep use stay until those tables are written.
         return {number: mask for mask, number in {**before, **numbers}.items()}
 
     def queue_lids(self, queue: RequestQueue) -> None:
@@ -146,7 +146,7 @@ class ArManager:
         self._set(queue, LFT, np.concatenate(owners), np.concatenate(blocks), np.concatenate(data))
 
     def _holds(self, s: int, group: np.ndarray, port: np.ndarray) -> np.ndarray:
-        """Return bool[LIDs]: the port of the forwarding table is in the group."""
+        """Return bool[LIDs]: whether the port of the forwarding table is in the group."""
         masks64 = np.zeros((int(self.caps[s]), 4), np.uint64)
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
             masks64[number] = np.frombuffer(mask, ">u8")[::-1]
@@ -154,7 +154,7 @@ class ArManager:
         return (masks64[group, port // 64] & bit) > 0
 
     def _switch_of_lid(self) -> np.ndarray:
-        """Return int32[LIDs, a whole number of blocks]: switch of each LID, -1 for none."""
+        """Return int32[LIDs, a multiple of the block size]: the switch of each LID, -1 for none."""
         g = self.graph
         out = np.full(-(-(g.max_lid + 1) // ar.AR_LFT_BLOCK) * ar.AR_LFT_BLOCK, -1, np.int32)
         end, offset = spread(1 << g.end_lmc.astype(np.int64))

@@ -1,8 +1,9 @@
 """The congestion manager: OpenSM's options of congestion control, and the settings of annex A10
 that it writes to every switch and CA port (OpenSM's ``osm_congestion_control.c``).
 
-Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that refuses the class
-gets no further request; written settings are stored, and the next sweep sends only differences.
+Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that
+refuses the class gets no further requests. Written settings are stored, so the next sweep sends
+only differences.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
 
 @dataclass(frozen=True)
 class CongestionConfig:
-    """The settings that are written: to every switch ``switch`` (SwitchCongestionSetting), to every CA port ``ca``
-    (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable); ``key`` is sent with them;
-    ``max_outstanding`` requests in flight."""
+    """The settings to write. Every switch gets ``switch`` (SwitchCongestionSetting); every CA port
+    gets ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable). ``key``
+    is sent with them; ``max_outstanding`` requests are in flight at most."""
 
     switch: bytes
     ca: bytes
@@ -71,7 +72,7 @@ def _delay(text: str) -> int:
 
 
 def _table(text: str) -> tuple[int, ...]:
-    """up to 128 of shift:multiplier, …, with shifts of 0 to 3 and multipliers of 0 to 16383"""
+    """up to 128 entries shift:multiplier, …, with shifts of 0 to 3 and multipliers of 0 to 16383"""
     entries = tuple(_delay(entry) for entry in text.split(","))
     if len(entries) > CCT_ENTRIES:
         raise ValueError
@@ -120,12 +121,12 @@ CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
         "cc_cct": _table,
     }.items()
 }
-"""OpenSM's name → (the same, reader of its value)."""
+"""OpenSM's name → (name of the setting, reader of its value)."""
 
 
 def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
-    """Return the settings configured by ``fields`` (names as in CC_OPTIONS, and ``congestion_control``); None if
-    that is not set."""
+    """Return the settings that ``fields`` configure (names as in CC_OPTIONS, and
+    ``congestion_control``); None if that is not set."""
     if not fields.get("congestion_control"):
         return None
     switch = {
@@ -150,8 +151,8 @@ def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
 
 
 def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
-    """Return the table in blocks of 64. At least one, for its limit; for a table of one entry
-    OpenSM writes only the limit 0."""
+    """Return the table in blocks of 64. There is at least one block, for the limit; for a table of
+    one entry, OpenSM writes only the limit 0."""
     limit = max(len(entries) - 1, 0)
     table = np.zeros(max(1, -(-len(entries) // CCT_BLOCK)) * CCT_BLOCK, np.int64)
     if limit:
@@ -164,8 +165,8 @@ def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
 def queue_congestion(
     db: Database, queue: RequestQueue, config: CongestionConfig, store: TableStore, fresh: np.ndarray
 ) -> None:
-    """Queue a Set for each setting that a device does not hold. Tags are ports; ``fresh`` bool[ports]: they lost
-    their settings."""
+    """Queue a Set for each setting that a device does not hold. Tags are ports. ``fresh``
+    bool[ports]: ports that lost their settings."""
     ends = db.end_ports()
     node_type = db.node_type[db.port_node[ends]]
     switches, cas = ends[node_type == NodeType.SWITCH], ends[node_type == NodeType.CA]

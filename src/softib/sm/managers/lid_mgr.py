@@ -1,11 +1,12 @@
 """Assignment of LIDs to end ports (IBA 4.1.3, 14.4.3).
 
-OpenSM's rules: a port gets its stored LIDs (OpenSM's guid2lid file), else keeps the one it has if it is
-valid. LIDs of absent ports stay unassigned as long as others are free. The manager's port is served
-first, the others by ascending PortGUID, each with the lowest free LIDs. A CA port owns 2^LMC LIDs, the
-first a multiple of 2^LMC; port 0 of a switch owns one. With an LMC of 0 the LIDs are OpenSM's. With
-another LMC, blocks are assigned first and single LIDs fill the rest (OpenSM goes only by PortGUID), so
-that blocks are still free when LIDs are nearly used up.
+OpenSM's rules: a port gets its stored LIDs (OpenSM's guid2lid file); if it has none, it keeps its
+current LID if that is valid. LIDs of absent ports stay unassigned as long as other LIDs are free.
+The manager's port is served first, the others by ascending PortGUID, each with the lowest free
+LIDs. A CA port gets 2^LMC LIDs, of which the first is a multiple of 2^LMC; port 0 of a switch gets
+one. With an LMC of 0 the LIDs are OpenSM's. If the LMC is not 0, blocks are assigned first and
+single LIDs fill the rest, so that blocks are still free when LIDs are nearly used up. (OpenSM goes
+only by PortGUID.)
 """
 
 from __future__ import annotations
@@ -24,16 +25,15 @@ __all__ = ["Lids", "assign"]
 Lids = dict[int, tuple[int, int]]
 """PortGUID → first and last LID."""
 FREE_AT_LEAST = 1024
-"""While this number of LIDs is free, LIDs of absent ports are not reassigned (aligned blocks need
-room)."""
+"""While at least this number of LIDs is free, LIDs of absent ports are not reassigned (aligned blocks need room)."""
 
 
 def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False) -> None:
-    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` are the stored LIDs, and are updated;
-    ``fresh``: ignore LIDs set in ports (OpenSM's ``reassign_lids``, in the first sweep of a master).
+    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port. ``lids`` are the stored LIDs,
+    which are updated. ``fresh``: ignore LIDs already set in ports (OpenSM's ``reassign_lids``, in
+    the first sweep of a master).
 
-    Raises :class:`LimitError`, naming the limit, if the unicast LIDs do not suffice, before any MAD is
-    sent.
+    Raises :class:`LimitError`, which names the limit, if the unicast LIDs do not suffice; no MAD has been sent then.
     """
     ports = db.end_ports()
     wide = np.where(db.port_num[ports] == 0, 0, lmc)
@@ -80,7 +80,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
 
 
 def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
-    """Return bool[LIDs]: those of absent ports."""
+    """Return bool[LIDs]: the LIDs of absent ports."""
     out = np.zeros_like(used)
     for guid, (first, last) in lids.items():
         if guid not in here:
@@ -89,8 +89,8 @@ def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return LIDs that may stay (the others 0), and bool[LIDs] occupied by them. The first owner in
-    order keeps a LID."""
+    """Return the LIDs that ports may keep (0 for the others), and bool[LIDs] that they occupy. The
+    first owner in order keeps a LID."""
     valid = may_stand(lid, wide)
     used = np.zeros(LID_UCAST_MAX + 1, bool)
     used[0] = True
@@ -99,6 +99,6 @@ def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _free_blocks(used: np.ndarray, width: int) -> np.ndarray:
-    """Return first LIDs of the free aligned blocks of 2^``width``, ascending."""
+    """Return the first LIDs of the free aligned blocks of 2^``width``, ascending."""
     blocks = used.reshape(-1, 1 << width)
     return np.flatnonzero(~blocks.any(axis=1)) << width

@@ -1,7 +1,8 @@
-"""Ports: their target PortInfo, and INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
+"""Ports: their target PortInfo, and the change INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
 
-First the configuration of end ports (with their LIDs) and of switch ports, then every link ARMED at both ends, then
-ACTIVE: a port that is ACTIVE may send, and its packets need forwarding tables and receiving ports.
+First the end ports (with their LIDs) and switch ports are configured, then every link becomes ARMED
+at both ends, then ACTIVE. A port that is ACTIVE may send, and its packets need forwarding tables
+and receiving ports.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def linked(db: Database) -> np.ndarray:
 
 
 def restarted(db: Database) -> np.ndarray:
-    """Return switches with all links in INIT: they lost their power and all written state.
+    """Return the switches whose links are all in INIT: they lost power and all written state.
     (LinearFDBTop does not show a restart between the Get of SwitchInfo and the Set that clears
-    PortStateChange: the Set writes the top that was read.)"""
+    PortStateChange, because the Set writes the value that was read.)"""
     rows = linked(db)
     rows = rows[db.are_external(rows)]
     armed = db.port_state(rows) >= PortState.ARMED
@@ -59,7 +60,7 @@ def restarted(db: Database) -> np.ndarray:
 
 
 def between(db: Database, reset: np.ndarray) -> np.ndarray:
-    """Return ports of links between two switches that forward already (nodes ``reset`` do not)."""
+    """Return the ports of links between two switches that already forward (the nodes ``reset`` do not)."""
     rows = linked(db)
     forwards = db.is_switch.copy()
     forwards[reset] = False
@@ -68,15 +69,15 @@ def between(db: Database, reset: np.ndarray) -> np.ndarray:
 
 
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:
-    """Return bool[switches]: PortStateChange was set at the last reading."""
+    """Return bool[switches]: whether PortStateChange was set when last read."""
     return SwitchInfo.port_state_change.get(db.switch_info[switches]) > 0
 
 
 def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
-    """Queue a Get(PortInfo) for ports of ``switches`` whose changes since the last reading raise no event. Tags are
-    ports.
+    """Queue a Get(PortInfo) for ports of ``switches`` whose changes since the last reading would
+    raise no event. Tags are ports.
 
-    A link in INIT is set to ARMED after any event, and later events raise a trap.
+    A link in INIT becomes ARMED whatever happened before; later events raise a trap.
     """
     reread = np.zeros(db.n_nodes, bool)
     reread[switches] = True
@@ -91,9 +92,9 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     """Return uint8[ports, 64]: the target PortInfo of every port. Rows without a target equal
     ``db.port_info``.
 
-    ``reregister`` (bool, or bool[ports]): capable CA ports that shall register their subscriptions and groups again
-    (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of the capabilities
-    of its two ends.
+    ``reregister`` (bool, or bool[ports]): capable CA ports whose clients must register their
+    subscriptions and groups again (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of
+    the two ends' capabilities.
     """
     wanted = db.port_info.copy()
     P.client_reregister.set(wanted, 0)  # values that a device still has from an earlier master
@@ -123,13 +124,13 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
 
 
 def _operational_vls(info: np.ndarray, peer_info: np.ndarray, most: int) -> np.ndarray:
-    """Codes supported by both ends of a link, at most ``most``."""
+    """Return the OperationalVLs codes that both ends of a link support, at most ``most``."""
     return np.minimum(np.maximum(np.minimum(P.vl_cap.get(info), P.vl_cap.get(peer_info)), 1), most)
 
 
 def fewest_data_vls(db: Database, most: int) -> int:
-    """Return data VLs that every link between switches operates when it is configured, limited by
-    code ``most`` (OpenSM's min_data_vls)."""
+    """Return the number of data VLs that every link between switches operates once it is
+    configured, limited by code ``most`` (OpenSM's min_data_vls)."""
     rows = linked(db)
     peer = db.port_peer[rows]
     between = db.are_external(rows) & db.are_external(peer) & db.has_port_info[rows] & db.has_port_info[peer]
@@ -149,7 +150,7 @@ def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: S
     P.mkey_protect.set(new, config.mkey_protect)
     P.gid_prefix.set(new, np.full(len(ends), config.subnet_prefix, np.uint64))
     port0 = db.port_num[ends] == 0
-    # Port 0 has no link: it counts as both ends, with its own capability.
+    # Port 0 has no link, so its own capability counts for both ends.
     P.neighbor_mtu.set(new, np.where(port0, P.mtu_cap.get(new), P.neighbor_mtu.get(new)))
     wanted[ends] = new
 
@@ -162,7 +163,7 @@ def enforce(wanted: np.ndarray, ports: np.ndarray, inbound: bool, outbound: bool
 
 def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray, arm: bool = False) -> None:
     """Queue a Set(PortInfo) for each of ``ports`` that differs from ``wanted``. Tags are ports.
-    ``arm``: those in INIT become ARMED by the same Set (IBA 14.2.5.6 takes both at once)."""
+    ``arm``: ports in INIT become ARMED with the same Set (IBA 14.2.5.6 allows both at once)."""
     held = db.port_info[ports]
     P.client_reregister.set(held, 0)
     raised = (P.port_state.get(held) == PortState.INIT) & arm
@@ -173,7 +174,7 @@ def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: n
 
 
 def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
-    """Queue a Set(PortInfo) that moves ``ports`` from the previous state to ``state``. Tags are
+    """Queue a Set(PortInfo) that moves ``ports`` from the preceding state to ``state``. Tags are
     ports."""
     rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
     image = db.port_info[rows]

@@ -1,9 +1,10 @@
-"""The widths, speeds and FEC modes enabled for training: OpenSM's ``force_link_…`` and ``fdr10``, and a file of
-rules by port (IBA 14.2.5.6, 7.2.7).
+"""The widths, speeds and FEC modes that are enabled for training: OpenSM's ``force_link_…`` and
+``fdr10``, and a file of rules by port (IBA 14.2.5.6, 7.2.7).
 
-LinkWidthEnabled and the LinkSpeed…Enabled components are set if they differ. A link that would train differently
-with them is trained again, once: PortPhysState Polling at one end. (OpenSM sets the components, and
-leaves the link as it is until it fails.) The manager's own link is not trained again.
+LinkWidthEnabled and the LinkSpeed…Enabled components are set if they differ. A link that would then
+train differently is trained again, once: PortPhysState Polling at one end. (OpenSM sets the
+components, but leaves the link unchanged until it fails.) The manager's own link is not trained
+again.
 
 FDR10 and FEC are in Mellanox' ExtendedPortInfo (0xff90) and in PortInfoExtended (0x33, IBA
 14.2.5.19). ``fdr10`` (``opensm/osm_link_mgr.c``): 1 enables FDR10 if a port supports it, 2
@@ -32,12 +33,13 @@ COMPONENTS = {
     "ext": (P.link_speed_ext_enabled, P.link_speed_ext_supported, ALL_EXT),
     "ext2": (P.link_speed_ext2_enabled, P.link_speed_ext2_supported, 7),
 }
-"""Component of a rule → the fields of PortInfo, and the value for all that is supported."""
+"""Component of a rule → the fields of PortInfo, and the value that means all that is supported."""
 
 
 class LinkPolicyManager:
     """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its
-    end. ``trained`` outlives it: (NodeGUID, portnum) → the width and speed for which its link was trained again."""
+    end. ``trained`` outlives the sweep: (NodeGUID, portnum) → the width and speed for which the
+    port's link was trained again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
         self.db, self.trained = db, trained
@@ -55,7 +57,7 @@ class LinkPolicyManager:
                 self.wanted[component][rows] = np.where(can > 0, EXT_NONE, self.wanted[component][rows])
             elif value:
                 bits = can if value == everything else can & value
-                # If a port supports none of it, the component is kept: 0 would also mean no change.
+                # If a port supports none of the values, the component keeps its value: 0 would also mean no change.
                 self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
 
     def queue_enabled(self, queue: RequestQueue) -> None:
@@ -72,8 +74,8 @@ class LinkPolicyManager:
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
-        """Queue a Set(PortInfo) that trains a link again, if the components enabled at both ends give another width
-        or speed, and for the ports ``also``. Returns the ports."""
+        """Queue a Set(PortInfo) that trains a link again, for each link whose enabled components at
+        both ends give another width or speed, and for the ports ``also``. Returns the ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
         peer = db.port_peer[rows]
@@ -104,8 +106,8 @@ class LinkPolicyManager:
 
 
 def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to with their
-    enabled components, 0 without a common one."""
+    """Return the (width bit, speed as in :func:`_speed`) to which two ends (uint8[n, 64]) train
+    with their enabled components; 0 if they have none in common."""
     both = lambda field, off=0: np.where(
         (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
     )
@@ -120,7 +122,7 @@ def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
-    """Return one number per speed: larger is faster."""
+    """Return one number per speed; a larger number is faster."""
     return np.where(ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base))
 
 
@@ -144,14 +146,14 @@ HeldExtensions = dict[tuple[int, int, int], np.ndarray]
 
 
 class LinkExtensions:
-    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives it; ports in it are not read
-    again."""
+    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives the sweep;
+    ports in it are not read again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, held: HeldExtensions):
         self.db, self.held = db, held
         self.fdr10, self.fec = np.zeros(db.n_ports, np.uint8), np.zeros(db.n_ports, np.uint16)
         self.trains: list[int] = []
-        """Ports whose link shall train again."""
+        """Ports whose link must train again."""
         rows = linked(db)
         for rule in policy.rules:
             if rule.fdr10 or rule.fec:
@@ -160,7 +162,7 @@ class LinkExtensions:
                 self.fec[fits] = rule.fec or self.fec[fits]
 
     def _wanted(self) -> list[tuple[int, np.ndarray]]:
-        """Return (attribute, ports that have it and a target for it)."""
+        """Return the attribute, and the ports that have it and a target value for it."""
         db = self.db
         node = db.port_node
         end = np.where(db.is_switch[node], db.node_base[node], np.arange(db.n_ports))
@@ -180,12 +182,12 @@ class LinkExtensions:
             queue.get(attr, self.db.port_route[rows], rows, self.db.port_num[rows])
 
     def heard(self, attr: int, ports: np.ndarray, data: np.ndarray) -> None:
-        """Answers (uint8[n, 64]) to a Get, or to a Set."""
+        """Store answers (uint8[n, 64]) to a Get or a Set."""
         for port, image in zip(ports.tolist(), data, strict=True):
             self.held[self._key(port, attr)] = image.copy()
 
     def lost(self, attr: int, ports: np.ndarray) -> None:
-        """The values of these ports are unknown."""
+        """Mark the values of these ports as unknown."""
         for port in ports.tolist():
             self.held.pop(self._key(port, attr), None)
 
@@ -218,13 +220,13 @@ class LinkExtensions:
             supported = PortInfoExtended.fields[f"{name}_fec_mode_supported"].get(held)
             enabled = PortInfoExtended.fields[f"{name}_fec_mode_enabled"]
             modes = supported & self.fec[ports]
-            # If a generation supports none of the modes, its modes are kept: without one it could not
+            # If a generation supports none of the target modes, its modes are kept: with none enabled, it could not
             # train.
             enabled.set(wanted, np.where(modes > 0, modes, enabled.get(held)))
         return wanted
 
     def training(self) -> np.ndarray:
-        """Switch ports, one for each link of :attr:`trains`, that start its training."""
+        """Return the switch ports that start training, one for each link in :attr:`trains`."""
         db = self.db
         out = set()
         for port in self.trains:

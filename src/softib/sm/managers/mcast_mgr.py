@@ -1,12 +1,12 @@
-"""Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables
+"""Multicast: groups, their MLIDs, and one spanning tree per MLID in the switches' forwarding tables
 (IBA 14.4.3, 14.2.5.12).
 
-Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets close no
-credit loop. Send-only members reach the tree, but receive no packets.
+Trees come from :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets
+close no credit loop. Send-only members reach the tree, but receive no packets.
 
-Groups of one partition share an MLID, and a tree of all their members, when all MLIDs that the switches hold are
-used (an HCA delivers by the MGID, so several groups may use an MLID).
-A port that is a member of only one of them also receives the packets of the others, and its HCA drops them.
+When all MLIDs that fit into the switches are used, groups of one partition share an MLID and a tree
+of all their members (an HCA delivers by MGID, so several groups may use one MLID). A port that is a
+member of only one of these groups also receives the packets of the others, and its HCA drops them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RECEIVES = JoinState.FULL | JoinState.NON
 
 @dataclass
 class Member:
-    """Bits of :class:`~softib.iba.sa.JoinState`, and whether another port joined it by proxy."""
+    """Bits of :class:`~softib.iba.sa.JoinState`, and whether another port joined for it (proxy join)."""
 
     join_state: int
     proxy: bool = False
@@ -42,8 +42,8 @@ class Member:
 
 @dataclass
 class Group:
-    """One multicast group. ``mgid`` are its 16 bytes; ``kept``: it exists without members (a group of a
-    partition).
+    """One multicast group. ``mgid`` is its 16 bytes; ``kept``: it exists even without members (a
+    group of a partition).
 
     ``members`` are by PortGUID.
     """
@@ -69,7 +69,8 @@ class Group:
 
 
 class McastManager:
-    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` records changes of groups and members."""
+    """Groups by MGID. The MLIDs in ``changed`` wait to be programmed; ``journal`` records changes
+    of groups and members."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
@@ -77,7 +78,7 @@ class McastManager:
         self.changed: set[int] = set()
         self._of_mlid: dict[int, list[Group]] = {}
         self._alike: dict[tuple[int, ...], set[int]] = {}
-        """Class of groups that may share an MLID → MLIDs whose first group is in the class."""
+        """Class of groups that may share an MLID → the MLIDs whose first group is in that class."""
         self._free_from = LID_MCAST_MIN
         """Every MLID below is used."""
         self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
@@ -86,7 +87,7 @@ class McastManager:
     # -- groups --
 
     def clear(self) -> None:
-        """Remove every group; the contents of switches are unknown, since another manager may write them."""
+        """Remove every group. The contents of switches are then unknown, since another manager may write them."""
         self.groups.clear()
         self.changed.clear()
         self._of_mlid.clear()
@@ -95,8 +96,8 @@ class McastManager:
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """Return a new group with the lowest free MLID or, if ``limit`` MLIDs are used up, one that
-        it shares; None if no group is compatible."""
+        """Return a new group with the lowest free MLID. If ``limit`` MLIDs are in use, it shares
+        one; None if no group is compatible."""
         group = Group(mgid, 0, **values)  # type: ignore[arg-type]
         while self._free_from in self._of_mlid:
             self._free_from += 1
@@ -109,10 +110,10 @@ class McastManager:
         return group
 
     def _shared(self, group: Group) -> int | None:
-        """Return the MLID with the fewest groups, and the lowest of several, among those with the
-        partition, SL and levels of ``group``: then any packet that members of one group may receive,
-        and their links carry, is also possible for the other. Groups of partitions do not share
-        MLIDs."""
+        """Return the MLID with the fewest groups (the lowest on a tie), among those with the
+        partition, SL and levels of ``group``. Any packet that members of one group may receive, and
+        their links can carry, is then also possible for the other. Groups of partitions do not
+        share MLIDs."""
         used = ((self._of_mlid[mlid], mlid) for mlid in self._alike.get(_class_of(group), ()))
         alike = [(len(groups), mlid) for groups, mlid in used if not any(g.kept for g in groups)]
         return min(alike)[1] if alike else None
@@ -127,8 +128,8 @@ class McastManager:
         self.note_members(group)
 
     def change(self, group: Group, **values: int) -> None:
-        """Give a group that keeps its MLID and its members other attributes. One that shared its MLID with others gets
-        another: they were alike."""
+        """Give a group other attributes; it keeps its MLID and members. If it shared its MLID with
+        others, it gets a new one, because sharing requires equal attributes."""
         limit = LID_MCAST_MAX - LID_MCAST_MIN + 1
         alone = len(self._of_mlid[group.mlid]) == 1
         self.remove(group)
@@ -141,12 +142,12 @@ class McastManager:
             self.changed.add(changed.mlid)
 
     def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
-        """Record changed memberships (None: all of the group)."""
+        """Record changed memberships (None: of the whole group)."""
         for guid in group.members if guids is None else guids:
             self.journal.note(record_key(Kind.MEMBER, group.mgid, guid))
 
     def remove(self, group: Group) -> None:
-        """Remove the group; its MLID is free for others if it was not shared."""
+        """Remove the group; its MLID becomes free if it was not shared."""
         del self.groups[group.mgid]
         self.note_members(group)
         self.journal.note(record_key(Kind.GROUP, group.mgid))
@@ -162,14 +163,13 @@ class McastManager:
             self.changed.add(group.mlid)
 
     def _is_written(self, mlid: int) -> bool:
-        """Return whether a switch forwards the MLID. Most groups of partitions never have a member, and
-        a Set takes a copy of every switch's table up to the MLID."""
+        """Return whether a switch forwards the MLID. Most groups of partitions never have a member,
+        and each Set copies every switch's table up to the MLID."""
         row = mlid - LID_MCAST_MIN
         return any(len(table) > row and table[row].any() for table in self._written.values())
 
     def remove_ports(self, guids: set[int]) -> list[Group]:
-        """Remove ports that left the subnet from all groups. Returns the groups that ended with
-        it."""
+        """Remove ports that left the subnet from all groups. Returns the groups that this ended."""
         ended = []
         for group in list(self.groups.values()):
             left = guids & group.members.keys()
@@ -194,8 +194,7 @@ class McastManager:
     # -- tables --
 
     def limit(self, subnet: Subnet) -> int:
-        """Return the number of MLIDs that fit into every switch that forwards multicast packets at
-        all."""
+        """Return the number of MLIDs that fit into every switch that can forward multicast packets."""
         caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
         return int(caps[caps > 0].min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
 
@@ -206,11 +205,11 @@ class McastManager:
 
     @property
     def note(self) -> str:
-        """A note on the fault of the last trees, "" without one."""
+        """A note on the fault of the latest trees, "" if there is none."""
         return self._trees[1].note if self._trees is not None else ""
 
     def trees(self, subnet: Subnet) -> MulticastTrees:
-        """Return the trees of ``subnet``, over switches that forward multicast packets
+        """Return the trees of ``subnet`` over the switches that forward multicast packets
         (MulticastFDBCap is not 0)."""
         sls = tuple(sorted({g.sl for g in self.groups.values()}))
         if self._trees is None or self._trees[0] is not subnet or self._trees[1].sls != sls:
@@ -219,8 +218,8 @@ class McastManager:
         return self._trees[1]
 
     def masks(self, subnet: Subnet, groups: Sequence[Group]) -> np.ndarray:
-        """Return uint16[switches of the graph, 16]: ports that forward ``groups``, which share an
-        MLID; bit p of index k = port 16k + p."""
+        """Return uint16[switches of the graph, 16]: the ports that forward ``groups``, which share
+        an MLID; bit p of index k = port 16k + p."""
         graph = subnet.graph
         trees = self.trees(subnet)
         out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
@@ -263,7 +262,7 @@ class McastManager:
             wanted[:, mlid - LID_MCAST_MIN] = self.masks(subnet, groups) if groups else 0
         blocks = wanted.shape[1] // MFT_BLOCK
         shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
-        # An unknown switch holds another manager's tables: every block with an MLID in use is written.
+        # A switch with unknown contents holds another manager's tables: every block with an MLID in use is written.
         differ = (wanted != written).reshape(shape).any(axis=2) | ~trusted[:, None, None]
         switch, block, position = np.nonzero(differ)
         positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)

@@ -1,9 +1,8 @@
-"""The M_Key that each end port holds (IBA 14.2.4): the content of OpenSM's files ``guid2mkey`` and
-``neighbors``.
+"""The M_Key of each end port (IBA 14.2.4): the content of OpenSM's files ``guid2mkey`` and ``neighbors``.
 
-A port under MKeyProtectBits 2 or 3 does not answer without its key, not even NodeInfo. So the manager
-needs the key before it can identify the device: it uses the key of the device that was last on that
-port, else the few known keys of the subnet.
+A port under MKeyProtectBits 2 or 3 does not answer a request without its key, not even NodeInfo. So
+the manager needs the key before it can identify the device. It tries the key of the device last
+seen on that port, then the few known keys of the subnet.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ __all__ = ["End", "MKeys", "hidden"]
 End = tuple[int, int]
 """(PortGUID, portnum); all ports of a switch have the PortGUID of its port 0."""
 TRIED = 4
-"""Largest number of different keys tried at a port: each wrong one is a violation there, and uses all
-retries of a request."""
+"""Largest number of different keys tried at a port: each wrong key is a violation there and uses
+all retries of a request."""
 
 
 @dataclass
 class MKeys:
-    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: the peer of a port. ``default`` is the
-    configured key, and with ``lookup`` off the only one (OpenSM's
-    ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port, if the caller
-    knows it before the first MAD (0: unknown)."""
+    """``held``: PortGUID → M_Key (0: the port has no key); ``neighbours``: the peer of a port.
+    ``default`` is the configured key; with ``lookup`` off it is the only one (OpenSM's ``m_key``
+    and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port, if it is known before
+    the first MAD (0: unknown)."""
 
     default: int = 0
     lookup: bool = True
@@ -43,7 +42,7 @@ class MKeys:
 
     @property
     def in_play(self) -> bool:
-        """Return whether any port of the subnet has a key, or will get one."""
+        """Return whether any port of the subnet has a key or will get one."""
         return bool(self.default) or (self.lookup and self._some)
 
     def configure(self, default: int, lookup: bool) -> None:
@@ -56,15 +55,15 @@ class MKeys:
         self._some |= any(held.values())
 
     def of(self, guids: np.ndarray) -> np.ndarray:
-        """Return uint64[n]: the known keys of these ports, else 0."""
+        """Return uint64[n]: the known keys of these ports, 0 if unknown."""
         if not (self.lookup and self._some):
             return np.zeros(len(guids), np.uint64)
         look = self.held.get
         return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
 
     def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
-        """Return LID → the key of the port that has it in ``db``, or had it according to ``lids``; LIDs
-        of ports without a known key are omitted. ``wanted`` int64[n] ascending."""
+        """Return LID → the key of the port that has it in ``db`` or had it according to ``lids``;
+        ports without a known key are omitted. ``wanted`` int64[n] ascending."""
         if not self.in_play or not self.lookup:
             return dict.fromkeys(wanted.tolist(), self.default)
         ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
@@ -78,8 +77,8 @@ class MKeys:
         return {lid: self.held[guid] for lid, guid in guid_of.items() if guid in self.held}
 
     def behind(self, db: Database, ports: np.ndarray) -> np.ndarray | None:
-        """Return the keys (uint64[n]) of the devices last seen at ``ports`` (rows), 0 if unknown; None:
-        no port has a key."""
+        """Return the keys (uint64[n]) of the devices last seen at ``ports`` (rows), 0 if unknown;
+        None if no port has a key."""
         if not (self.lookup and self._some):
             return None
         look = self.neighbours.get
@@ -87,8 +86,8 @@ class MKeys:
         return self.of(np.array([look(end, (0, 0))[0] for end in ends], np.uint64))
 
     def next_key(self, tried: list[int]) -> int | None:
-        """Return the next key to try after these (0: the configured key) failed: the configured key, then those
-        that most ports hold. None: all were tried."""
+        """Return the next key to try after these failed (0 means the configured key): first the
+        configured key, then the keys that most ports have. None: all were tried."""
         uses = Counter(key for key in self.held.values() if key)
         keys = [0, *sorted(uses, key=lambda key: (-uses[key], key))]
         done = {key or self.default for key in tried}
@@ -96,19 +95,19 @@ class MKeys:
         return left[0] if left and len(tried) < TRIED else None
 
     def enter(self, routes: Routes, rows: np.ndarray, guids: np.ndarray) -> None:
-        """Record the ports to which the routes ``rows`` lead."""
+        """Record the ports to which the ``rows`` of routes lead."""
         if self.lookup and self._some:
             routes.set_mkey(rows, self.of(guids))
 
     def fill(self, db: Database) -> None:
-        """Store the keys of all end ports in the routes that lead there."""
+        """Store the keys of all end ports in the routes that lead to them."""
         if self.lookup and self._some:
             ends = np.flatnonzero((db.port_route >= 0) & (db.port_guid > 0) & ~db.external)
             db.routes.set_mkey(db.port_route[ends], self.of(db.port_guid[ends]))
 
     def learn(self, db: Database, ports: np.ndarray, info: np.ndarray) -> None:
-        """Record the keys in PortInfo (uint8[n, 64]) of ``ports``. A port that hides its key was queried with a
-        wrong one: its key is unknown."""
+        """Record the keys in PortInfo (uint8[n, 64]) of ``ports``. A port that hides its key was
+        queried with a wrong key, so its key is unknown."""
         keys = PortInfo.mkey.get(info)
         if not (self.in_play or keys.any()):
             return
@@ -120,13 +119,14 @@ class MKeys:
             db.routes.set_mkey(db.port_route[ports], keys)
 
     def guess(self, guid: int, key: int, first: bool) -> None:
-        """Record that the port answered with this key (0: the configured one); ``first``: no other key was tried
-        before. An unprotected port answers to any key, and its PortInfo shows its own key."""
+        """Record that the port answered to this key (0: the configured key); ``first``: no other
+        key was tried before. An unprotected port answers to any key, and its PortInfo shows its
+        key."""
         if not first or (key and guid not in self.held):
             self.update({guid: key or self.default})
 
     def written(self, db: Database, ports: np.ndarray, keys: np.ndarray) -> None:
-        """Record keys (uint64[n]) that ports accepted with a Set."""
+        """Record the keys (uint64[n]) that ports accepted in a Set."""
         if not (self.lookup and (self._some or keys.any())):
             return
         self.update(dict(zip(db.port_guid[ports].tolist(), keys.tolist(), strict=True)))

@@ -1,4 +1,4 @@
-"""Partitions that change between sweeps: the work of a change is proportional to the partitions it names."""
+"""Partitions that change between sweeps: the work is proportional to the partitions in the change."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ __all__ = ["PartitionTable", "change_members", "queue_changed"]
 
 
 class PartitionTable(Sequence[Partition]):
-    """The partitions of a configuration: the default one first, then by P_Key once they have changed."""
+    """The partitions of a configuration: the default partition first; after a change, the others
+    are sorted by P_Key."""
 
     def __init__(self, partitions: Iterable[Partition]):
         self.of_pkey = {p.pkey: p for p in partitions}
         self._in_order: tuple[Partition, ...] | None = tuple(self.of_pkey.values())
         self._everywhere = [p for p in self.of_pkey.values() if any(isinstance(m, str) for m, _ in p.members)]
-        """Partitions with a keyword among their members: they may contain any port. A change cannot name them."""
+        """Partitions with a keyword among their members, which may therefore contain any port. A
+        change cannot name them."""
         self._of_guid: dict[int, dict[int, list[int]]] = {}
-        """PortGUID → P_Key → the LIMITED and FULL bits of its entries, in their order."""
+        """PortGUID → P_Key → LIMITED and FULL bits of its entries, in the order of the entries."""
         for partition in self.of_pkey.values():
             self._enter(partition)
 
@@ -39,7 +41,7 @@ class PartitionTable(Sequence[Partition]):
                 self._of_guid.setdefault(member, {}).setdefault(partition.pkey, []).append(bits)
 
     def change(self, changed: Iterable[Partition]) -> list[Partition]:
-        """Replace the partitions with the same P_Keys; one without members ends. Returns the previous ones."""
+        """Replace the partitions with the same P_Keys; one without members is removed. Returns the previous ones."""
         before = []
         for partition in changed:
             old = self.of_pkey.pop(partition.pkey, None)
@@ -55,8 +57,8 @@ class PartitionTable(Sequence[Partition]):
         return before
 
     def memberships(self, db: Database, ends: np.ndarray, allow_both: bool) -> list[tuple[list[Partition], np.ndarray]]:
-        """For each of the ports ``ends``: the partitions that may contain it, in their order, and its LIMITED and FULL
-        bits (see :func:`~softib.sm.managers.pkey_mgr.states`) in each."""
+        """Return for each of the ports ``ends`` the partitions that may contain it, in their order,
+        and its LIMITED and FULL bits in each (see :func:`~softib.sm.managers.pkey_mgr.states`)."""
         general = states(db, ends, self._everywhere, allow_both)
         out = []
         for column, guid in enumerate(db.port_guid[ends].tolist()):
@@ -85,7 +87,7 @@ def _order(partition: Partition) -> tuple[bool, int]:
 
 
 def change_members(members: Members, subnet: Subnet, changed: list[Partition], allow_both: bool) -> np.ndarray:
-    """Enter the memberships of ``changed`` in ``members``, whose other rows stay. Returns the changed rows."""
+    """Write the memberships of ``changed`` into ``members``; the other rows stay. Returns the changed rows."""
     pkeys = np.array([p.pkey for p in changed], np.int64)
     row_of = np.full(DEFAULT_BASE + 1, -1, np.int64)
     row_of[members.pkey] = np.arange(len(members.pkey))
@@ -100,8 +102,7 @@ def change_members(members: Members, subnet: Subnet, changed: list[Partition], a
 
 
 def _longer(column: np.ndarray, by: int) -> np.ndarray:
-    """Return ``column`` with ``by`` more rows, within the array that the last call allocated while
-    that has room."""
+    """Return ``column`` with ``by`` more rows, within the array that the last call allocated if that has room."""
     n, room = len(column) + by, column.base
     if by and (room is None or len(room) < n):
         room = np.zeros((n + n // 4, *column.shape[1:]), column.dtype)
@@ -111,7 +112,7 @@ def _longer(column: np.ndarray, by: int) -> np.ndarray:
 
 def queue_changed(db: Database, config: SmConfig, tables: PkeyTables, queue: RequestQueue, guids: set[int]) -> set[int]:
     """Queue a Set for each block that changes in the tables of the ports with these ``guids`` and of the switch ports
-    in front of them. Returns the NodeGUIDs of ports with unknown tables: a sweep must read them."""
+    in front of them. Returns the NodeGUIDs of ports whose tables are unknown: a sweep must read them."""
     assert isinstance(config.partitions, PartitionTable)
     ends = db.end_ports(np.array(sorted(guids), np.uint64))
     leaf = db.port_peer[ends]

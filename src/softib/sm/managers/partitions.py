@@ -5,10 +5,10 @@ membership in them as columns (IBA 10.9.3).
     storage=0x10, ipoib, rate=16, mtu=5, defmember=limited : 0x0002c903000e0b81=full, ALL_CAS,
         mgid=ff12:401b::1, sl=3 ;
 
-A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line.
-Numbers of MTU and rate are the specification's codes; an MTU may be written in bytes too. Only the
-text is read here; ports are resolved when the subnet is known (``pkey_mgr``). Values that OpenSM
-would replace or ignore silently, and files that it would drop, are errors here
+A definition ends with ``;``. ``#`` begins a comment. ``mgid=`` and its flags end with their line.
+MTU and rate are given as the specification's codes; an MTU may also be given in bytes. This module
+only reads the text; ``pkey_mgr`` resolves ports when the subnet is known. Values that OpenSM would
+silently replace or ignore, and files that it would drop, are errors here
 (:mod:`softib.sm.options.opensm_partitions` has OpenSM's rules).
 """
 
@@ -28,6 +28,7 @@ from softib.iba.rates import MTU_BYTES
 __all__ = [
     "DEFAULT_BASE",
     "DEFAULT_PARTITIONS",
+    "DEFAULT_RATE",
     "FULL",
     "KEYWORDS",
     "LIMITED",
@@ -47,8 +48,8 @@ BASE = 0x7FFF
 
 @dataclass
 class Members:
-    """``pkey`` uint16[partitions] without the membership bit, the preferred one first; ``state`` uint8[partitions,
-    ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
+    """``pkey`` uint16[partitions] without the membership bit, the preferred partition first;
+    ``state`` uint8[partitions, ends]: bits LIMITED and FULL; ``sl`` uint8[partitions]."""
 
     pkey: np.ndarray
     state: np.ndarray
@@ -56,14 +57,13 @@ class Members:
 
     @classmethod
     def of_default(cls, ends: int) -> Members:
-        """Return memberships where all are full members of the default partition."""
+        """Return memberships in which all ends are full members of the default partition."""
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they share
-        none.
+        """Return (P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they have none in common.
 
-        ``wanted`` int64[n] is a required P_Key (its membership bit is ignored), -1 = any.
+        ``wanted`` int64[n] is the required P_Key (its membership bit is ignored), -1 = any.
         """
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
         open_ = np.arange(len(source))
@@ -121,9 +121,10 @@ class PartitionGroup:
 
 @dataclass
 class Partition:
-    """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL
-    bits) in the order of the file: a later line for a port replaces an earlier one. ``stated``: the
-    flags with a number that its head has, and no defaults. ``chosen``: the file has no P_Key for it."""
+    """``pkey`` is without the membership bit. ``members`` are (PortGUID or keyword, LIMITED | FULL
+    bits) in the order of the file; a later entry for a port replaces an earlier one. ``stated``:
+    the numeric flags given in its head, without defaults. ``chosen``: the file gives no P_Key, so
+    softib chose one."""
 
     name: str
     pkey: int
@@ -139,10 +140,10 @@ class Partition:
 DEFAULT_PARTITIONS = [
     Partition("Default", DEFAULT_BASE, ipoib=True, members=[("ALL", FULL)], groups=[PartitionGroup()])
 ]
-"""Without a file: all ports are full members of the default partition, which carries IPoIB."""
+"""Partitions if there is no file: all ports are full members of the default partition, which carries IPoIB."""
 BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
-"""The default partition as long as a file does not name it: all ports are limited members, the
-manager's a full one."""
+"""The default partition if the file does not name it: all ports are limited members, and the
+manager's port is a full member."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 """Bytes 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 
@@ -162,9 +163,9 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
 
 
 def parse_changes(text: str, name: str, taken: Container[int] = ()) -> list[Partition]:
-    """Return the partitions in ``text`` and no others, in the format of a partitions.conf; one
-    without ports ends. A partition without a P_Key gets none of ``taken``. Raises :class:`InputError` with file, line
-    and reason."""
+    """Return only the partitions in ``text``, in the format of partitions.conf; one without ports
+    is removed. A partition without a P_Key gets one that is not in ``taken``. Raises
+    :class:`InputError` with file, line and reason."""
     partitions, problems = _read(text, name, taken)
     if problems:
         raise problems[0]
@@ -172,7 +173,7 @@ def parse_changes(text: str, name: str, taken: Container[int] = ()) -> list[Part
 
 
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
-    """Return the first mistake of each definition, with file and line; empty if
+    """Return the first mistake in each definition, with file and line; empty if
     :func:`parse_partitions` accepts the file."""
     return [str(why) for why in _read(text, name)[1]]
 
@@ -254,8 +255,8 @@ def _partition(text: str, before: list[Partition], where: str, taken: Container[
 def _properties(
     partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
 ) -> None:
-    """Ports and multicast groups after the colon; a group inherits the partition's ``flags`` (and scopes) that it
-    does not set itself, and ends with its line."""
+    """Parse ports and multicast groups after the colon. A group inherits the partition's ``flags``
+    (and scopes) that it does not set itself, and ends with its line."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
         fields = [w for w in re.split(r"[,\s]+", line) if w]
         for i, word in enumerate(fields):
@@ -270,8 +271,8 @@ def _properties(
 def _groups(
     partition: Partition, mgid: bytes, fields: list[str], flags: tuple[dict[str, int], list[int]], where: str
 ) -> list[PartitionGroup]:
-    """Return ``mgid`` with its flags: a group for each scope. IP groups are at the rate and MTU of
-    the broadcast group, and carry the partition's P_Key."""
+    """Return ``mgid`` with its flags: one group for each scope. IP groups have the rate and MTU of
+    the broadcast group, and contain the partition's P_Key."""
     group_flags, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
     for word in fields:
         key, _, value = word.partition("=")
@@ -314,7 +315,7 @@ def _pkey_for(name: str, before: list[Partition], taken: Container[int]) -> int:
 
 
 def _membership(word: str, where: str) -> int:
-    """Return a word or its beginning ("limi"), as in OpenSM."""
+    """Return the membership for a word or its beginning ("limi"), as in OpenSM."""
     for name, bits in MEMBERSHIP.items():
         if word and name.startswith(word.lower()):
             return bits
@@ -322,7 +323,7 @@ def _membership(word: str, where: str) -> int:
 
 
 def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, where: str) -> None:
-    """One ``mgroup_flag`` of the file; ``scope`` may come several times."""
+    """Parse one ``mgroup_flag`` of the file; ``scope`` may occur several times."""
     if key.lower() not in _FLAGS:
         raise InputError(f"{where}: {key!r} is unknown; a partition has indx0, ipoib, defmember, {', '.join(_FLAGS)}")
     name, most = _FLAGS[key.lower()]

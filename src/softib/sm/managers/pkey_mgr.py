@@ -1,9 +1,9 @@
-"""Partitions: their members, the target of every P_Key table, and the switch ports that enforce it (IBA 10.9,
-14.2.5.7).
+"""Partitions: their members, the target of every P_Key table, and the switch ports that enforce
+them (IBA 10.9, 14.2.5.7).
 
-An end port's table keeps a P_Key at its index; the default one, or that of an ``indx0`` partition, is at index 0. A
-switch port towards a CA holds the CA's P_Keys and checks both directions, or one, or
-none (``part_enforce``), as far as the switch can.
+An end port's table keeps each P_Key at its index; the default partition, or an ``indx0`` partition,
+is at index 0. A switch port towards a CA holds the CA's P_Keys and checks them in both directions,
+in one, or in none (``part_enforce``), to the extent that the switch can.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def states(
     allow_both: bool = False,
     guid: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on
-    them with these ``guid``. The last entry for a port counts; ``allow_both``: every entry does
-    (OpenSM's allow_both_pkeys), else a port given as both is full."""
+    """Return uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports with
+    these ``guid`` on them. The last entry for a port counts. With ``allow_both``, every entry
+    counts (OpenSM's allow_both_pkeys); otherwise a port listed as both is a full member."""
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
@@ -65,8 +65,8 @@ def states(
 
 
 def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = False) -> Members:
-    """Return memberships of the subnet's end ports; the default partition is preferred, then the
-    order of the file."""
+    """Return the memberships of the subnet's end ports. The default partition is preferred, then
+    the order of the file."""
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
     return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
@@ -77,7 +77,7 @@ def _directions(config: SmConfig) -> tuple[bool, bool]:
 
 
 def enforcing(db: Database, ports: np.ndarray, config: SmConfig) -> np.ndarray:
-    """Return bool[n]: whether these ports of switches check P_Keys for the attached CA."""
+    """Return bool[n]: whether these switch ports check P_Keys for the CA behind them."""
     inbound, outbound = _directions(config)
     info = db.switch_info[db.port_node[ports]]
     can = np.full(len(ports), inbound or outbound)
@@ -91,8 +91,8 @@ def enforcing(db: Database, ports: np.ndarray, config: SmConfig) -> np.ndarray:
 class PkeyManager:
     """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`.
 
-    ``tables``: (NodeGUID, portnum) → the P_Key table of a port, as read or written; it outlives a sweep. Ports in
-    it are not read again.
+    ``tables``: (NodeGUID, portnum) → the P_Key table of a port, as last read or written; it
+    outlives a sweep. Ports in it are not read again.
     """
 
     def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
@@ -103,7 +103,7 @@ class PkeyManager:
         leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
         can = enforcing(db, leaf, config)
         self.leaf, self._others = leaf[can], leaf[~can]
-        """Switch ports that check P_Keys for the attached CA."""
+        """Switch ports that check P_Keys for the CA behind them."""
         self.ports = np.concatenate([ends, self.leaf])
         self.blocks = pkey_blocks(db, self.ports)
         self._first = np.cumsum(self.blocks) - self.blocks
@@ -113,7 +113,7 @@ class PkeyManager:
         self.refused = np.zeros(0, np.int64)
 
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports towards CAs, and whether they check incoming and outgoing packets."""
+        """Return the switch ports towards CAs, and whether they check incoming and outgoing packets."""
         return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -136,7 +136,7 @@ class PkeyManager:
         queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Record blocks as read (uint8[n, 64])."""
+        """Store the blocks (uint8[n, 64]) that were read."""
         self._held[tags] = np.ascontiguousarray(data).view(">u2")
 
     def queue_tables(self, queue: RequestQueue) -> None:
@@ -168,8 +168,8 @@ class PkeyManager:
         )
 
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
-        """Return ``state`` with the memberships of virtual ports on the same port: the switch in
-        front of them passes all of these."""
+        """Return ``state`` with the memberships of virtual ports added to those of their port: the
+        switch in front of it lets all of these pass."""
         vports = self.db.vports
         ports = vports.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
@@ -193,8 +193,8 @@ class PkeyManager:
 
 
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the table of one port (uint16[entries]), and the number of P_Keys without room:
-    existing keys keep their index, new ones use the first free entries."""
+    """Return the table of one port (uint16[entries]), and the number of P_Keys that did not fit.
+    Existing keys keep their index; new keys use the first free entries."""
     entries, rows = list[int](), np.flatnonzero(state).tolist()
     for row in rows:
         base, bits = partitions[row].pkey, int(state[row])
@@ -209,7 +209,7 @@ def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -
     if entries:
         table[0] = entries[0]
     for i in (np.flatnonzero(held[1:]) + 1).tolist():
-        # Another membership of the same partition is another entry at the same index.
+        # A changed membership in the same partition is another entry at the same index.
         value = int(held[i])
         same = value if value in left else next((k for k in left if k & 0x7FFF == value & 0x7FFF), None)
         if same is not None:

@@ -1,12 +1,12 @@
 """QoS tables of ports: SLtoVL mapping and VL arbitration (IBA 7.6.6, 7.6.9, 14.2.5.8-9; OpenSM's
 ``osm_qos.c``).
 
-Every port gets the tables of its kind, cut to the VLs of its link. An engine that needs separate VLs
-(torus-2QoS, LASH, DFSSSP) sets the VL of an SL at each switch; this takes precedence over the options.
-``VLHighLimit`` is set with PortInfo.
+Every port gets the tables of its kind, limited to the VLs of its link. An engine that needs
+separate VLs (torus-2QoS, LASH, DFSSSP) sets the VL of each SL at each switch; this takes precedence
+over the options. ``VLHighLimit`` is set with PortInfo.
 
-Written tables are stored by device, as forwarding tables are: the next sweep sends only differences, and everything
-to a switch that was reset and to a port whose link came up again.
+Written tables are stored by device, like forwarding tables. The next sweep sends only differences,
+and sends everything to a switch that was reset and to a port whose link came up again.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["QosManager", "needs_qos"]
 
 P = PortInfo
 BLOCK = 32
-"""Entries of a VLArb block; blocks 1 and 2 are of low priority, 3 and 4 of high."""
+"""Entries of a VLArb block; blocks 1 and 2 have low priority, 3 and 4 high priority."""
 ALL_INPUTS = 0x20000
 DATA = 64
 
 
 def needs_qos(routing: Routing) -> bool:
-    """Return whether the engine assigns SLs to paths, or VLs to SLs."""
+    """Return whether the engine assigns SLs to paths or VLs to SLs."""
     return routing.path_sl is not None or routing.sl2vl is not None
 
 
 class Blocks(NamedTuple):
-    """Blocks of an attribute: their ports (rows of the database), attribute modifiers, and data."""
+    """Blocks of an attribute: their ports (rows of the database), their attribute modifiers, and their data."""
 
     attr: SmpAttr
     ports: np.ndarray
@@ -49,7 +49,7 @@ class Blocks(NamedTuple):
 
 
 class QosManager:
-    """One sweep's work. ``wanted`` uint8[ports, 64] is the target PortInfo: OperationalVLs count as they will be."""
+    """One sweep's work. ``wanted`` uint8[ports, 64] is the target PortInfo; its OperationalVLs are used."""
 
     def __init__(self, db: Database, config: QosConfig, wanted: np.ndarray):
         self.db = db
@@ -70,8 +70,8 @@ class QosManager:
         return np.where(node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind)
 
     def set_high_limit(self, wanted: np.ndarray) -> None:
-        """VLHighLimit of every port that has a target (IBA 7.6.9.2.1); a port with one data VL has no
-        arbitration, and gets 0."""
+        """Set VLHighLimit of every port that has a target (IBA 7.6.9.2.1). A port with one data VL
+        has no arbitration and gets 0."""
         limit = np.array([self.tables[kind].high_limit for kind in KINDS])
         arbitrates = P.vl_cap.get(self.db.port_info[self.ports]) > 1
         P.vl_high_limit.set(wanted, np.where(arbitrates, limit[self.kind[self.ports]], 0), self.ports)
@@ -81,15 +81,15 @@ class QosManager:
     def queue(
         self, queue: RequestQueue, store: TableStore, fresh: np.ndarray, graph: SwitchGraph, routing: Routing
     ) -> None:
-        """Queue a Set for each table that is not held yet; ``fresh`` bool[ports]: everything written there is lost.
-        Tags are ports."""
+        """Queue a Set for each table that its port does not hold yet; ``fresh`` bool[ports]: ports
+        that lost everything written. Tags are ports."""
         for attr, rows, modifier, data in (self._vl_arb(), self._sl2vl(graph, routing)):
             keep = store.changed(self.db, int(attr), rows, modifier, data, fresh)
             rows, modifier, data = rows[keep], modifier[keep], data[keep]
             queue.set(attr, self.db.port_route[rows], rows.astype(np.int64), modifier, data)
 
     def _vl_arb(self) -> Blocks:
-        """Return blocks of the low and the high table, as far as the port has entries."""
+        """Return the blocks of the low and the high table, for the entries that the port has."""
         db = self.db
         info = db.port_info[self.ports]
         caps = {"vlarb_low": P.vl_arb_low_cap.get(info), "vlarb_high": P.vl_arb_high_cap.get(info)}
@@ -124,8 +124,8 @@ class QosManager:
         return out.reshape(-1, 2, BLOCK, 2)
 
     def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> Blocks:
-        """Return mappings: one for a CA's or router's port; for a switch's port one for all inputs,
-        if they are equal and the switch supports it, else one for each."""
+        """Return the mappings. A CA's or router's port has one. A switch's port has one for all
+        inputs if they are equal and the switch supports it, otherwise one for each input."""
         db = self.db
         able = (P.cap_mask.get(db.port_info) & CapMask.SL_MAPPING) > 0
         base = np.where(db.is_switch[db.port_node], db.node_base[db.port_node], np.arange(db.n_ports))
@@ -138,7 +138,7 @@ class QosManager:
         if end_map is not None:
             vls[ends] = np.asarray(end_map)
         rows, modifiers, maps = [ports[ends]], [np.zeros(len(ends), np.int64)], [vls[ends]]
-        # Ports of a switch follow each other in the database.
+        # Ports of a switch are consecutive in the database.
         on_switches = np.flatnonzero(on_switch)
         nodes, first = np.unique(db.port_node[ports[on_switches]], return_index=True)
         row_of = {int(node): s for s, node in enumerate(graph.switch_node.tolist())}

@@ -1,5 +1,5 @@
-"""QoS policy: the SL, limits and partition of the paths of a request (OpenSM's ``qos-policy.conf``, its QoS
-management document).
+"""QoS policy: SL, limits and partition of the paths for a request (OpenSM's ``qos-policy.conf`` and
+its document on QoS management).
 
     port-groups                        qos-levels                 qos-match-rules
         port-group                         qos-level                  qos-match-rule
@@ -8,8 +8,9 @@ management document).
         end-port-group                     end-qos-level              qos-level-name: DEFAULT
     end-port-groups                    end-qos-levels             …
 
-The first rule that matches a request counts; ``qos-ulps`` are short rules after the others; a request without a
-match gets the level DEFAULT. OpenSM skips lines that it cannot read; this reader names file and line.
+The first rule that matches a request counts. ``qos-ulps`` are short rules that follow the others. A
+request without a match gets the level DEFAULT. OpenSM skips lines that it cannot read; this reader
+reports them with file and line.
 """
 
 from __future__ import annotations
@@ -32,15 +33,13 @@ _TOKENS = re.compile(r'"[^"]*"|[^",]+|[",]')
 IPOIB_PKEY = 0x7FFF
 SDP_SERVICES = 0x10000
 TCP_SERVICES = 0x1060000
-"""Service IDs of SDP, and of RDS and iSER; the low 16 bits are a TCP port (the document, 6.2 to
-6.4)."""
+"""Service IDs of SDP, RDS and iSER; the low 16 bits are a TCP port (same document, 6.2 to 6.4)."""
 RDS_PORT, ISER_PORT = 0x48CA, 0x0CBC
 
 
 @dataclass(frozen=True)
 class PortGroup:
-    """End ports by PortGUID, by ``NodeDescription/Pnum``, by partition (P_Key or name) and by kind
-    of node."""
+    """End ports by PortGUID, ``NodeDescription/Pnum``, partition (P_Key or name) and kind of node."""
 
     name: str = ""
     guids: Ranges = ()
@@ -52,8 +51,8 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class QosLevel:
-    """The properties of a path; None: the level does not set it. ``mtu``, ``rate`` (codes) are
-    limits, ``pkeys`` the partitions allowed."""
+    """The properties of a path; None: not set by the level. ``mtu`` and ``rate`` (codes) are
+    limits; ``pkeys`` are the permitted partitions."""
 
     name: str = ""
     sl: int | None = None
@@ -65,7 +64,7 @@ class QosLevel:
 
 @dataclass(frozen=True)
 class MatchRule:
-    """Criteria (empty: any) and the level. ``either``: the groups of ``sources`` may be at either end."""
+    """Criteria (empty: any) and the level. ``either``: the ``sources`` groups may be at either end."""
 
     level: str = ""
     sources: tuple[str, ...] = ()
@@ -252,7 +251,7 @@ def _finish(r: _Reader, block: str, fields: dict[str, Any]) -> None:
 
 
 def _ulp(r: _Reader, line: str) -> None:
-    """``sdp, port-num 30000 : 0`` and other short rules."""
+    """Parse ``sdp, port-num 30000 : 0`` and other short rules."""
     rule, _, sl_text = (part.strip() for part in line.rpartition(":"))
     kind, _, limit = (part.strip() for part in rule.partition(","))
     try:

@@ -1,8 +1,8 @@
-"""Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that routers report
-(:mod:`softib.iba.vendor.router`).
+"""Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that
+routers report (:mod:`softib.iba.vendor.router`).
 
-Routers are read in each sweep, and in each light sweep for changes. A router that does not support these
-attributes, or reports no subnet, may lead anywhere.
+Each sweep reads the routers; each light sweep checks them for changes. A router that does not
+support these attributes, or reports no subnet, may lead to any subnet.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class PrefixRoute:
-    """``prefix``: of another subnet, None for all; ``guid``: PortGUID of the router's port in this
-    one, None for any router."""
+    """``prefix``: prefix of another subnet, None for all; ``guid``: PortGUID of the router's port
+    in this subnet, None for any router."""
 
     prefix: int | None
     guid: int | None
 
 
 def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
-    """Return a line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a
+    """Return one entry per line: prefix and PortGUID, in hexadecimal, ``*`` for any; ``#`` begins a
     comment. The first line with the prefix counts.
 
     Raises :class:`InputError` with file and line (OpenSM logs and continues).
@@ -75,14 +75,13 @@ Image = tuple[int, int]
 
 
 class RouterTables:
-    """Answers of routers by PortGUID of the port in this subnet: uint8[64] by (attribute,
-    block)."""
+    """Answers of routers by PortGUID of the port in this subnet: uint8[64] by (attribute, block)."""
 
     def __init__(self) -> None:
         self.held: dict[int, dict[Image, np.ndarray]] = {}
 
     def ports(self, db: Database) -> np.ndarray:
-        """Return ports of routers with a link that may support the attributes."""
+        """Return the ports of routers that have a link and may support the attributes."""
         routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
         if not routers.any():
             return np.zeros(0, np.int64)
@@ -92,8 +91,7 @@ class RouterTables:
     # -- a sweep --
 
     def ask(self, db: Database, queue: RequestQueue) -> None:
-        """Queue a Get(RouterInfo) for each router; earlier answers are discarded. Tags are
-        ports."""
+        """Queue a Get(RouterInfo) for each router; earlier answers are discarded. Tags are ports."""
         self.held.clear()
         ports = self.ports(db)
         queue.get(INFO, db.port_route[ports], ports * TAG_BLOCKS)
@@ -103,7 +101,7 @@ class RouterTables:
         self._ask(db, queue, (NEXT, ADJACENT))
 
     def reread(self, db: Database, queue: RequestQueue) -> None:
-        """Queue the Gets of everything that is held."""
+        """Queue Gets of everything that is stored."""
         self._ask(db, queue, ROUTER_ATTRIBUTES)
 
     def _ask(self, db: Database, queue: RequestQueue, attrs: Iterable[int]) -> None:
@@ -129,7 +127,7 @@ class RouterTables:
             self.held.setdefault(guid, {})[attr, tag % TAG_BLOCKS] = image.copy()
 
     def differ(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Return tags of :meth:`reread` whose answers differ from the held ones."""
+        """Return the tags of :meth:`reread` whose answers differ from the stored ones."""
         held = [
             self.held.get(int(db.port_guid[tag // TAG_BLOCKS]), {}).get((attr, tag % TAG_BLOCKS))
             for tag in tags.tolist()
@@ -140,7 +138,7 @@ class RouterTables:
     # -- interpretation --
 
     def prefixes(self, guid: int) -> set[int]:
-        """Return prefixes of the subnets reported by the router with this port."""
+        """Return the prefixes of the subnets that the router with this port reports."""
         prefixes: set[int] = set()
         held = self.held.get(guid, {})
         info = held.get((INFO, 0))

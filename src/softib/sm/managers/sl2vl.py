@@ -1,6 +1,6 @@
 """SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and the
-ports that drop or starve packets of one: VL 15, a VL that does not operate, or one without weight
-in either VL arbitration table (IBA 7.6.9)."""
+ports that drop or starve packets of an SL: its VL is 15, does not operate, or has no weight in
+either VL arbitration table (IBA 7.6.9)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ def image_of_vls(vls: np.ndarray) -> np.ndarray:
 
 
 def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
-    """Return VLs on a link with OperationalVLs code ``operational``: the low bits, and 15, which
-    drops (as in OpenSM)."""
+    """Return the VLs on a link with OperationalVLs code ``operational``: the low bits are kept, and
+    15, which drops, stays (as in OpenSM)."""
     mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
     return np.where(vls == DROP, DROP, vls & mask)
 
 
 def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
-    """Return uint8[inputs, outputs, 16] set by the engine for switch ``s`` of the graph, None if
-    it sets none."""
+    """Return uint8[inputs, outputs, 16] that the engine sets for switch ``s`` of the graph; None if it sets none."""
     if routing.sl2vl is None or s < 0:
         return None
     table = np.asarray(routing.sl2vl)
@@ -49,8 +48,9 @@ def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class SlTrouble:
-    """A fault of an SL: traffic of ``user`` on SL ``sl`` has the fault ``what`` at port ``portnum``
-    of node ``guid`` (``port`` is the text for both), and at ``more`` other ports of its ``kind``.
+    """A fault of an SL: ``user`` sends traffic on SL ``sl``, which has the fault ``what`` at port
+    ``portnum`` of node ``guid`` (``port`` is the text for both) and at ``more`` other ports of this
+    ``kind``.
     """
 
     sl: int
@@ -68,7 +68,7 @@ class SlTrouble:
 
 
 def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
-    """Return the user of each SL: the engine, else partitions and QoS levels."""
+    """Return the user of each SL: the engine, otherwise partitions and QoS levels."""
     if path_sl is not None:
         return {int(sl): "the engine" for sl in np.unique(path_sl) if sl != NO_PATH}
     users = {p.sl: f"partition {p.name}" for p in reversed(config.known_partitions)}
@@ -82,8 +82,7 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
 
 
 def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
-    """Return one for each SL in use that ports of a kind drop or give no weight, according to the
-    options."""
+    """Return one fault for each SL in use that ports of a kind drop or give no weight, according to the options."""
     users, troubles = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):

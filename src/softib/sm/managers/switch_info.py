@@ -1,10 +1,10 @@
-"""SwitchInfo (IBA 14.2.5.4): the part of its forwarding tables that a switch uses.
+"""SwitchInfo (IBA 14.2.5.4): which part of its forwarding tables a switch uses.
 
-LinearFDBTop is raised after blocks are written, so that a switch never looks up an unwritten entry. MulticastFDBTop
-(OpenSM's ``use_mfttop``): a switch whose port 0 has IsMulticastFDBTopSupported discards
-packets for MLIDs above it; 0xBFFF means that the table is
-empty, and 0, as after power-up, that all of it counts. The manager raises it after blocks are written, so entries
-left by an earlier manager forward no packets.
+LinearFDBTop is raised only after blocks are written, so that a switch never looks up an unwritten
+entry. MulticastFDBTop (OpenSM's ``use_mfttop``): a switch whose port 0 has
+IsMulticastFDBTopSupported discards packets for MLIDs above it. 0xBFFF means that the table is
+empty; 0, the value after power-up, means that the whole table is used. The manager raises it after
+blocks are written, so that entries left by an earlier manager forward no packets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ EMPTY = LID_MCAST_MIN - 1
 
 
 def top_of(highest: int, caps: np.ndarray) -> np.ndarray:
-    """Return MulticastFDBTop of switches with tables of ``caps`` entries: the end of the block of
-    the highest MLID in use (0: none), so that a new group seldom changes it."""
+    """Return MulticastFDBTop of switches with tables of ``caps`` entries. It is the end of the
+    block with the highest MLID in use (0: none), so that a new group seldom changes it."""
     blocks = -(-(highest - EMPTY) // MFT_BLOCK) if highest else 0
     return EMPTY + np.minimum(blocks * MFT_BLOCK, caps.astype(np.int64))
 
 
 def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bool) -> None:
-    """Queue a Set(SwitchInfo) for each switch with another top; without ``wanted`` the whole table counts (0)."""
+    """Queue a Set(SwitchInfo) for each switch whose top differs; without ``wanted``, the whole table is used (0)."""
     db = subnet.db
     nodes = subnet.graph.switch_node
     able = PortInfo.cap_mask.get(db.port_info[db.node_base[nodes]]) & CapMask.MCAST_FDB_TOP > 0
@@ -49,8 +49,8 @@ def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bo
 
 
 def queue_lft_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
-    """Queue a Set(SwitchInfo) if LinearFDBTop or LifeTimeValue differs from its target, or PortStateChange must be
-    cleared."""
+    """Queue a Set(SwitchInfo) for each switch whose LinearFDBTop or LifeTimeValue differs from its
+    target, or whose PortStateChange must be cleared."""
     nodes = graph.switch_node
     old = db.switch_info[nodes]
     wanted = old.copy()

@@ -1,9 +1,9 @@
-"""The unicast cache: absent hosts keep their entries in the tables, as with OpenSM's ``use_ucast_cache``, so a host
-that leaves or restarts changes no other routes.
+"""The unicast cache: absent hosts keep their entries in the tables, as with OpenSM's
+``use_ucast_cache``. So a host that leaves or restarts changes no other routes.
 
-Engines assign LIDs to ports round robin, so the loss of one LID moves thousands of others. While no
-other device is plugged into the host's switch port, and no other port has its LIDs, the host is routed
-as if it were present; packets to it are dropped at that port, which is down.
+Engines assign LIDs to ports round robin, so the loss of one LID would move thousands of others. As
+long as no other device is plugged into the host's switch port, and no other port has its LIDs, the
+host is routed as if it were present. Packets to it are dropped at that port, which is down.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class EndLocations:
-    """Locations of CA ports, a row each: PortGUID, NodeGUID and port of the switch, their own
-    portnum, LID and LMC, and whether they compute (:attr:`SwitchGraph.end_is_compute`)."""
+    """Locations of CA ports, one row each: PortGUID, NodeGUID and port of the switch, portnum, LID
+    and LMC of the port itself, and whether it is a compute node
+    (:attr:`SwitchGraph.end_is_compute`)."""
 
     guid: np.ndarray
     switch_guid: np.ndarray
@@ -68,8 +69,9 @@ class EndLocations:
 
 
 def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
-    """``graph`` with the absent ends of ``before`` whose location is empty (``end_node`` -1), and the locations to
-    store: all ends of it, and those absent together with their switch."""
+    """Return ``graph`` with the absent ends of ``before`` whose location is empty (``end_node``
+    -1); and the locations to store: all ends of that graph, and those that are absent together with
+    their switch."""
     present = EndLocations.of(graph)
     away = before.take(~np.isin(before.guid, present.guid) & ~_taken(graph, before))
     if not len(away.guid) or not graph.n_switches:
@@ -94,7 +96,7 @@ def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
-    """Return bool[n]: a LID of the location belongs to a present port."""
+    """Return bool[n]: whether a LID of the location belongs to a present port."""
     used = np.zeros((1 << 16) + 1, np.int64)
     np.add.at(used, graph.end_lid.astype(np.int64), 1)
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)

@@ -26,9 +26,9 @@ __all__ = ["LftStore", "graph_from", "queue_round", "route_subnet", "start_updat
 
 
 class LftStore:
-    """The tables that were written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that
-    the next one sends only changes; a switch whose LinearFDBTop differs from the one set was reset, and gets its
-    whole table again."""
+    """The tables written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep,
+    so that the next one sends only changes. A switch whose LinearFDBTop differs from the written
+    value was reset and gets its whole table again."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
@@ -41,7 +41,7 @@ class LftStore:
         self.sls = SlHistory()
         """SLs assigned to paths."""
         self.locations = EndLocations.none()
-        """Locations of hosts, present or absent."""
+        """Locations of hosts, whether present or absent."""
 
     def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
         """Return the table of each of ``nodes``, None if it is unknown."""
@@ -50,8 +50,8 @@ class LftStore:
         return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
     def held(self, db: Database, graph: SwitchGraph, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tables of the switches of ``graph``, uint8[n_switches, ``width``] (if no
-        switch is known: without columns), and which are known."""
+        """Return the tables of the switches of ``graph``, uint8[n_switches, ``width``] (without
+        columns if no switch is known), and which switches are known."""
         tables = self.known(db, graph.switch_node)
         stored = np.array([table is not None for table in tables], bool)
         held = np.full((len(tables), width if stored.any() else 0), LFT_NO_ROUTE, np.uint8)
@@ -61,14 +61,14 @@ class LftStore:
         return held, stored
 
     def forget(self, guids: list[int]) -> None:
-        """Record that a Set was lost: the contents of these switches are unknown."""
+        """Record that a Set was lost, so the contents of these switches are unknown."""
         for g in guids:
             self.tables.pop(g, None)
 
 
 def graph_from(db: Database) -> SwitchGraph:
-    """Return the graph that engines route. Switches are ascending by NodeGUID: tables do not depend
-    on the order of answers.
+    """Return the graph that engines route. Switches are ascending by NodeGUID, so that tables do
+    not depend on the order of answers.
 
     ``switch_node`` and ``end_node`` are nodes of the database.
     """
@@ -100,9 +100,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
 ) -> tuple[SwitchGraph, Routing]:
-    """Return graph and tables; ``store`` has the roots of the previous tables and the locations of
-    hosts, and gets those of the new ones. The engine uses only VLs that every link between switches
-    has with OperationalVLs of at most code ``max_op_vls``."""
+    """Return graph and tables. ``store`` holds the roots of the previous tables and the locations
+    of hosts, and receives the new ones. The engine uses only VLs that every link between switches
+    has, when OperationalVLs is limited to code ``max_op_vls``."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
     store.locations = locations
@@ -122,8 +122,9 @@ def start_update(
     stage: np.ndarray | None = None,
     discard: bool = False,
 ) -> LftUpdate:
-    """Return the rounds that change the switches from their current tables to ``lft``; ``store``
-    follows them. ``stage`` and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
+    """Return the rounds that change the switches from their current tables to ``lft``; ``store`` is
+    updated with each round. ``stage`` and ``discard`` are those of
+    :class:`~softib.sm.tables.lft_plan.LftPlan`."""
     held, stored = store.held(db, graph, lft.shape[1])
     update = LftUpdate(graph, held, np.ascontiguousarray(lft), stored, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):
@@ -132,8 +133,7 @@ def start_update(
 
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
-    """Queue the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the
-    graph."""
+    """Queue the Sets of the next round. Tags are ``switch * blocks + block``, where switch is a row of the graph."""
     which = update.next_round()
     switch, block = np.divmod(which, update.blocks)
     route_of = db.port_route[db.node_base[graph.switch_node]]

@@ -1,6 +1,6 @@
-"""The ``sm:`` section of a fabric.yaml as settings of the manager: one reader for every verb.
+"""The ``sm:`` section of a fabric.yaml as settings of the manager: one reader, which all verbs use.
 
-Every key has an effect, or is an error: none is ignored.
+Every key has an effect or is an error; none is ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
 ENGINE_FILES = ("torus_config", "lfts_file")
-"""Options whose text the engine itself reads."""
+"""Options whose text the engine reads itself."""
 CHAIN_FILES = ("pgrp_policy_file", "topo_policy_file", "rch_policy_file")
 """Files of engine ``chain``, under the names of NVIDIA's OpenSM."""
 ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
@@ -46,7 +46,7 @@ ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *CHAIN_FILES, *ENGINE_NUMBERS)
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
 MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level", "m_key_lookup")
 VALUES = (*MKEY, *LINK_OPTIONS, *SOFTIB_OPTIONS, *QOS_OPTIONS, *CC_OPTIONS)
-"""Options with values in the format of OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
+"""Options whose values have the format of OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
 OFF = (None, False, 0, "", "off")
 NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
@@ -61,7 +61,7 @@ NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
     (("ar_sl_mask", "ar_transport_mask"), ("adaptive_routing",), "adaptive_routing: free or bounded"),
     (("aggregation_trees", "aggregation_streaming_trees"), ("aggregation",), "aggregation: true"),
 )
-"""Keys, the policies of which they need at least one to have an effect, and the text of the message."""
+"""Keys, the policies of which at least one must be set for the key to have an effect, and the text of the message."""
 FILES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "partitions": ("partitions", lambda text, path: tuple(parse_partitions(text, path))),
     "qos_policy_file": ("qos_policy", parse_policy),
@@ -76,11 +76,11 @@ ONLY_WITH = {
     "data_vls": ("lash", "dfsssp", "nue"),
     **dict.fromkeys(CHAIN_FILES, ("chain",)),
 }
-"""Option → the engines that read it; one of them must be configured."""
+"""Option → the engines that read it; one of these must be configured."""
 
 
 def check_keys(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError`, one line, for a key that would have no effect."""
+    """Raise :class:`InputError` in one line for a key that would have no effect."""
     for key, value in section.items():
         if key == "seed" and value is not None:
             raise InputError("sm.seed: no engine here is random; remove seed")
@@ -92,8 +92,8 @@ def check_keys(section: Mapping[str, Any]) -> None:
 
 
 def check_engine_keys(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as in the file, does not
-    select. (The command line may name another engine.)"""
+    """Raise :class:`InputError` in one line for an option of an engine that ``section`` (as in the
+    file) does not select. (The command line may name another engine.)"""
     names = [name.strip() for name in str(section.get("engine") or "").split(",")]
     for key, engines in ONLY_WITH.items():
         if key == "pgrp_policy_file" and section.get("root_guid_file"):
@@ -103,9 +103,10 @@ def check_engine_keys(section: Mapping[str, Any]) -> None:
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of :class:`~softib.sm.config.SmConfig` set by ``section``; ``node`` is for the caller. Files are read.
+    """Return the fields of :class:`~softib.sm.config.SmConfig` that ``section`` sets; ``node`` is
+    for the caller. Files are read.
 
-    Raises :class:`InputError` for a key without effect and for a GUID file with other contents,
+    Raises :class:`InputError` for a key without effect or a GUID file with other contents,
     :class:`UnreadableFile` if a file cannot be opened.
     """
     check_keys(section)
@@ -124,7 +125,7 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
-    """Return the engine options of ``section``; the files that it names are read."""
+    """Return the engine options of ``section``; read the files that it names."""
     groups = _port_groups(section)
     fields: dict[str, Any] = {}
     for key, field in GUID_FILES.items():
@@ -142,14 +143,15 @@ def route_options(section: Mapping[str, Any]) -> RouteOptions:
 
 
 def _port_groups(section: Mapping[str, Any]) -> tuple[PortGroup, ...]:
-    """Groups that a root_guid_file may name, as with NVIDIA's OpenSM."""
+    """Return the groups that a root_guid_file may name, as in NVIDIA's OpenSM."""
     if not section.get("pgrp_policy_file") or not section.get("root_guid_file"):
         return ()
     return parse_groups(_text(section["pgrp_policy_file"]), str(section["pgrp_policy_file"]))
 
 
 def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
-    """The routing chain of ``section``, with the engine options of each step's ``config``; None without one."""
+    """Return the routing chain of ``section``, with the engine options in each step's ``config``;
+    None if there is no chain."""
     files = {key: (_text(section[key]), str(section[key])) for key in CHAIN_FILES if section.get(key)}
     if not files:
         return None
@@ -163,7 +165,7 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
     for step in policy.steps:
         if step.config:
             path = str(folder / step.config)
-            stated, _ = read_options(_text(path), path)
+            stated = read_options(_text(path), path).options
             keys = {
                 key: value
                 for key, value in {**section, **stated}.items()
@@ -175,10 +177,10 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
 
 
 def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = None) -> tuple[int, ...]:
-    """One hexadecimal GUID a line, as in OpenSM's files; a name may follow, ``#`` begins a comment. A line may name
-    one of the port ``groups`` instead, which is added to ``named``.
+    """Read one hexadecimal GUID per line, as in OpenSM's files. A name may follow, and ``#`` begins
+    a comment. A line may instead name one of the port ``groups``, which is added to ``named``.
 
-    Raises :class:`InputError` with file and line of anything else.
+    Raises :class:`InputError` with file and line for anything else.
     """
     guids = []
     for number, line in enumerate(_text(path).splitlines(), 1):

@@ -1,15 +1,15 @@
-"""Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a
-comment (opensm(8)).
+"""Read OpenSM's options file (``opensm -c`` writes one): one name and value per line, ``#`` begins
+a comment (opensm(8)).
 
-OpenSM 3.3.23's interpretation of a line is in :mod:`~softib.sm.options.opensm_conf`. The file may also
-have options specific to softib, and supported ones of NVIDIA's OpenSM.
+OpenSM 3.3.23's interpretation of a line is in :mod:`~softib.sm.options.opensm_conf`. The file may
+also contain options specific to softib, and those of NVIDIA's OpenSM that softib supports.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.errors import InputError
 from softib.routing.engine import ENGINES, engines
@@ -21,7 +21,7 @@ from softib.sm.options.qos import QOS_OPTIONS
 from softib.sm.options.softib_options import SOFTIB_OPTIONS
 from softib.sm.options.values import number, plain_text, truth
 
-__all__ = ["OPTIONS", "engines_of", "read_options", "read_value", "unknown_to_opensm"]
+__all__ = ["OPTIONS", "ReadOptions", "engines_of", "read_options", "read_value", "unknown_to_opensm"]
 
 
 OPENSM = (
@@ -47,8 +47,8 @@ LAST = "minhop"
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
-    """(engines that softib routes with, with adaptive routing?, notes). An unknown name is
-    skipped, as by OpenSM."""
+    """Return the engines with which softib routes, whether adaptive routing is on, and notes. An
+    unknown name is skipped, as in OpenSM."""
     names, adaptive, notes = [], False, []
     for name in _names(text):
         if name in ENGINES:
@@ -69,7 +69,7 @@ def engines_of(text: str) -> tuple[str, bool, list[str]]:
 
 
 def unknown_to_opensm(text: str) -> list[str]:
-    """Names of the list that OpenSM 3.3.23 ignores."""
+    """Return the names of the list that OpenSM 3.3.23 ignores."""
     return [name for name in _names(text) if name not in OPENSM]
 
 
@@ -137,21 +137,28 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **CC_OPTIONS,
     "aggregation": ("aggregation", truth),
 }
-"""OpenSM's name → (softib's, reader of the value). ``…_file`` are paths, for the caller to open."""
+"""OpenSM's name → (softib's name, reader of the value). ``…_file`` options are paths, which the caller opens."""
 SL_LISTS = (
     "cc_ca_cong_setting_ccti_timer",
     "cc_ca_cong_setting_ccti_increase",
     "cc_ca_cong_setting_trigger_threshold",
     "cc_ca_cong_setting_ccti_min",
 )
-"""Options with a line for each SL: they add up."""
+"""Options with one line per SL; the lines add up."""
 
 
-def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
-    """(softib's name → value, notes) of a file's ``text``: its options as OpenSM interprets them, and those that
-    are not used.
+class ReadOptions(NamedTuple):
+    """The options of a file, and notes on those that are not used."""
 
-    Raises :class:`InputError` with file, line and a correction, only for options specific to softib.
+    options: dict[str, Any]
+    """softib's name → value."""
+    notes: list[str]
+
+
+def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
+    """Return the options in ``text`` as OpenSM interprets them.
+
+    Raises :class:`InputError` with file, line and a correction, but only for options specific to softib.
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind not in ("unknown", "programmed")]
@@ -173,14 +180,12 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
         )
         notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in engine_notes]
     lost = [key for key in stated.changed if key not in OPTIONS]
-    return options, notes + [
-        f"{name}: {note}" for note in not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
-    ]
+    unused = not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
+    return ReadOptions(options, notes + [f"{name}: {note}" for note in unused])
 
 
 def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
-    """One of OpenSM's options; a value that OpenSM accepts but no field of a MAD can hold is
-    ignored."""
+    """Use one of OpenSM's options. A value that OpenSM accepts but no field of a MAD can hold is ignored."""
     ours, read = OPTIONS[key]
     try:
         new = read(shown(value))
@@ -197,7 +202,7 @@ def _lists(text: str) -> list[tuple[int, str, str]]:
 
 
 def read_value(key: str, text: str, where: str) -> Any:
-    """The value of option ``key``, written as ``text``; ``where`` begins the message of an
+    """Return the value of option ``key``, written as ``text``; ``where`` begins the message of an
     :class:`InputError`."""
     read = OPTIONS[key][1]
     try:

@@ -33,13 +33,13 @@ SPEEDS = {
     for s in LINK_SPEEDS
     if not s.mlnx_bit
 }
-"""Speed → component and bit; FDR10 has a component of its own."""
+"""Speed → component and bit; FDR10 has a separate component."""
 FEC_MODES = {"none": 1, "firecode": 2, "rs": 4, "ll-rs": 8}
 """Bits of the FECModeEnabled components of PortInfoExtended (IBA 14.2.5.19)."""
 FDR10_ON, FDR10_OFF = 1, 2
 """OpenSM's values of ``fdr10``; 0 leaves it unchanged."""
 ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
-"""OpenSM's values for: all that the port supports, and for no extended speed."""
+"""OpenSM's values for "all that the port supports" (ALL_…) and for "no extended speed"."""
 
 
 VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
@@ -53,8 +53,8 @@ VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
 
 @dataclass(frozen=True)
 class LinkRule:
-    """Ports ``portnums`` (empty: all) of nodes whose name or NodeGUID matches ``node``; 0: leave the component
-    unchanged."""
+    """Ports ``portnums`` (empty: all) of the nodes whose name or NodeGUID matches ``node``; 0:
+    leave the component unchanged."""
 
     node: str = "*"
     portnums: frozenset[int] = frozenset()
@@ -68,7 +68,7 @@ class LinkRule:
 
 @dataclass(frozen=True)
 class LinkPolicy:
-    """Rules in order: the last that matches a port and names a component sets it."""
+    """Rules in order: for each component of a port, the last matching rule that names it counts."""
 
     rules: tuple[LinkRule, ...]
 
@@ -92,8 +92,8 @@ LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
-    """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which take precedence); None if
-    neither sets anything."""
+    """Return the policy from OpenSM's options and from ``link_policy`` (rules of a file, which take
+    precedence); None if neither sets anything."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
@@ -101,8 +101,8 @@ def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
 
 
 def parse_link_policy(text: str, name: str = "link-policy.conf") -> tuple[LinkRule, ...]:
-    """A rule a line: ``leaf-3[1-4,9] width=1x,4x speed=QDR,EDR``; a name may have ``*`` and ``?``,
-    ``#`` begins a comment.
+    """Parse one rule per line: ``leaf-3[1-4,9] width=1x,4x speed=QDR,EDR``. A name may contain
+    ``*`` and ``?``, and ``#`` begins a comment.
 
     Raises :class:`InputError` with file and line.
     """

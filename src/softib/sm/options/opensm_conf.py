@@ -1,8 +1,8 @@
-"""OpenSM 3.3.23's reading of its options file (opensm(8), ``-F``): it refuses no file, and
-continues after lines that it cannot use.
+"""How OpenSM 3.3.23 reads its options file (opensm(8), ``-F``): it refuses no file, and continues
+after lines that it cannot use.
 
-Unknown names are ignored, an unreadable value leaves the option as it was, and one outside an option's range is
-replaced. Only ``TRUE`` is true.
+Unknown names are ignored. An unreadable value leaves the option unchanged. A value outside an
+option's range is replaced. Only ``TRUE`` is true.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ ENFORCE = ("both", "in", "out", "off")
 CONSOLES = ("off", "local", "loopback", "socket")
 INT_MAX = 0x7FFFFFFF
 VLS, ARBITRATION = 16, 64
-"""VLs of an SL2VL table, and entries of an arbitration table (IBA 14.2.5.8, 14.2.5.9)."""
+"""Number of VLs in an SL2VL table, and of entries in an arbitration table (IBA 14.2.5.8, 14.2.5.9)."""
 SL2VL = f"a table of {VLS} VLs from 0 to 15"
 VLARB = f"a table of at most {ARBITRATION} VL:weight with VLs 0 to 14 and weights 0 to 255"
 
 
 @dataclass(frozen=True)
 class Remark:
-    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays), ``replaced`` (by
-    ``now``) or ``programmed`` (``now`` is what the ports get)."""
+    """``kind`` is ``unknown`` (no such option), ``unreadable`` (the old value stays), ``replaced``
+    (by ``now``) or ``programmed`` (the ports get ``now``)."""
 
     line: int
     name: str
@@ -52,9 +52,9 @@ class Remark:
 
 @dataclass
 class Stated:
-    """The statements of a file, by name: ``values`` as OpenSM finally has them, ``lines`` their location (the last
-    counts); ``unknown`` names that OpenSM does not have, with line and text.
-    ``remarks``: statements that OpenSM does not use as written."""
+    """The statements of a file by option name. ``values`` are OpenSM's final values, ``lines``
+    their locations (the last counts). ``unknown`` are names that OpenSM does not have, with line
+    and text. ``remarks`` are statements that OpenSM does not use as written."""
 
     values: dict[str, Value] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class Stated:
     remarks: list[Remark] = field(default_factory=list)
 
     def get(self, name: str) -> Value:
-        """The value in effect: the file's or the default."""
+        """Return the value in effect: the file's or the default."""
         return self.values.get(name, DEFAULTS[name])
 
     @property
     def changed(self) -> dict[str, Value]:
-        """Options that are not the default."""
+        """Return the options that differ from the default."""
         return {name: value for name, value in self.values.items() if value != DEFAULTS[name]}
 
 
@@ -122,20 +122,20 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 
 def _as_written(kind: str, text: str, value: Value) -> bool:
-    """False if OpenSM silently uses another value than ``text``."""
+    """Return whether OpenSM uses ``text`` as written; False if it silently uses a different value from ``text``."""
     return text in ("TRUE", "FALSE") if kind == "truth" else kind != "i32" or number(text) == value
 
 
 def _leading_int(text: str) -> int:
-    """Return ``text`` as parsed by strtol into an int: text after the digits is ignored, 0 without
-    digits."""
+    """Return ``text`` as strtol parses it into an int: text after the digits is ignored, and the
+    value is 0 without digits."""
     parsed = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
     value = min(max(parsed, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
     return value - (1 << 32) if value > INT_MAX else value
 
 
 def _verify(stated: Stated) -> None:
-    """Replace the values that OpenSM replaces after reading the whole file."""
+    """Replace the values that OpenSM replaces after it has read the whole file."""
     get = stated.get
 
     def out_of(name: str, wrong: bool, now: Value) -> None:
@@ -190,9 +190,9 @@ def _verify(stated: Stated) -> None:
 
 
 def _verify_table(stated: Stated, name: str) -> None:
-    """Compare a table with what OpenSM programs: it reads one number after the other and skips a character
-    after each, takes VLs of arbitration modulo 15, and cuts weights to 8 bits and VLs of SLs to 4
-    (``osm_qos.c``: parse_vlarb_entry, parse_sl2vl_entry)."""
+    """Compare a table with the one that OpenSM programs. OpenSM reads one number after the other
+    and skips a character after each. It takes VLs of arbitration modulo 15, and cuts weights to 8
+    bits and VLs of SLs to 4 bits (``osm_qos.c``: parse_vlarb_entry, parse_sl2vl_entry)."""
     text = stated.values.get(name)
     if not isinstance(text, str):
         return

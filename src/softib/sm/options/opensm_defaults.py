@@ -1,5 +1,5 @@
-"""The options of OpenSM 3.3.23 as ``opensm -c`` names them, by kind, each with its default; and those that softib
-does not use, with the reason.
+"""The options of OpenSM 3.3.23 under the names that ``opensm -c`` writes, by kind, each with its
+default; and those that softib does not use, with the reason.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ __all__ = ["DEFAULTS", "KINDS", "LEFT_OUT", "Value", "not_carried", "number"]
 
 
 Value = bool | int | str | None
-"""Default of a boolean, a number, or a text (None: unset)."""
+"""Default of an option: a boolean, a number or a text (None: unset)."""
 
 _KNOWN = {
     "truth": """
@@ -84,7 +84,7 @@ _KNOWN = {
         cc_ca_cong_setting_ccti_min 0 0; cc_cct (null)
     """,
 }
-"""Kind → names and defaults as OpenSM writes them."""
+"""Kind → names and defaults in the form that OpenSM writes."""
 
 KINDS: dict[str, str] = {}
 """Name → ``truth``, ``u8`` to ``u64``, ``i32``, ``text``, ``mask`` (256 bits) or ``other``
@@ -94,7 +94,7 @@ DEFAULTS: dict[str, Value] = {}
 
 
 def number(text: str) -> int | None:
-    """Return the whole ``text`` as parsed by strtoul with base 0; None if it is not a number."""
+    """Return the number if strtoul with base 0 parses all of ``text``, otherwise None."""
     digits = text.strip().lower()
     sign, digits = (-1 if digits[:1] == "-" else 1), digits.removeprefix("-").removeprefix("+")
     base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
@@ -223,12 +223,13 @@ LEFT_OUT: dict[str, str] = {
 
 
 NAMED = 8
-"""Largest number of names in one line."""
+"""Largest number of names in a line."""
 
 
 def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
-    """Return notes on options that are not used, a line for each reason. ``changed`` differ from OpenSM's default
-    (the default would be no loss), ``unknown`` names that OpenSM does not have either."""
+    """Return notes on options that are not used, one line for each reason. ``changed`` are options
+    that differ from OpenSM's default (not using a default loses nothing). ``unknown`` are names
+    that OpenSM does not have either."""
     reasons: dict[str, list[str]] = {}
     for name in changed:
         reasons.setdefault(LEFT_OUT[name], []).append(name)

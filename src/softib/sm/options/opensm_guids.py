@@ -1,4 +1,4 @@
-"""Files of GUIDs, read as by OpenSM 3.3.23 (``root_guid_file``, ``cn_guid_file``,
+"""Files of GUIDs, read as OpenSM 3.3.23 reads them (``root_guid_file``, ``cn_guid_file``,
 ``guid_routing_order_file`` …)."""
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ __all__ = ["guid_remarks"]
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)(?=[\s#]|$)")
 """``strtoull`` with base 0, then a space, a comment or the end of the line."""
 WORD = 40
-"""Characters of a wrong word that a remark shows."""
+"""Number of characters of a wrong word that a remark shows."""
 _HEX = re.compile(r"[0-9a-fA-F]{1,16}")
 THEN = "updn uses only the GUIDs above it; ftree is rejected, and OpenSM continues with the next engine, or minhop"
 
 
 def guid_remarks(text: str) -> list[tuple[int, str]]:
-    """Return line number and remark of each line that OpenSM does not read as written. It ends its
-    reading at the first line that does not begin with a number, and logs only the file's name. Numbers
-    without 0x are decimal, or octal after a 0."""
+    """Return line number and remark for each line that OpenSM does not read as written. OpenSM
+    stops at the first line that does not begin with a number, and logs only the file's name.
+    Numbers without 0x are decimal, or octal if they begin with 0."""
     remarks: list[tuple[int, str]] = []
     stopped, ends = 0, text.splitlines()
     for number, line in enumerate(ends, 1):

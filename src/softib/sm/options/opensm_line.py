@@ -1,7 +1,7 @@
 """Lines and numbers as OpenSM's parser of partitions.conf sees them: C strings in one buffer, and strtoul.
 
-OpenSM replaces a separator by a zero byte, and leaves the bytes of an earlier, longer line after
-the end of a line.
+OpenSM replaces a separator with a zero byte. After the end of a line, it leaves the bytes of an
+earlier, longer line in the buffer.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ BUFFER, MOST_OCTETS = 4096, 4094
 BLANK = b" \t\n"
 MOST = (1 << 64) - 1
 LONGEST = 22
-"""Octal digits of 64 bits: a longer number is larger in each base."""
+"""Number of octal digits in 64 bits: a longer number is too large in every base."""
 PREFIX = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
 
 
 class LineBuffer:
-    """``octets``; the line in it ends at ``end``, the longest so far at ``written``."""
+    """The buffer is ``octets``. The current line ends at ``end``, and the longest line so far at ``written``."""
 
     def __init__(self) -> None:
         self.octets = bytearray(2 * BUFFER)
         self.end = self.written = 0
 
     def put(self, line: bytes) -> None:
-        """The next line, without its comment."""
+        """Store the next line, without its comment."""
         self.end = len(line)
         self.written = max(self.written, self.end)
         self.octets[: self.end + 1] = line + b"\0"
@@ -42,7 +42,7 @@ class LineBuffer:
         return at
 
     def word(self, at: int, end: int) -> str:
-        """The text between, without surrounding blanks; its trailing blanks are zeros afterwards."""
+        """Return the text in between, without surrounding blanks; its trailing blanks become zeros."""
         first, last = self.skip(at), end
         while last > first and self.octets[last] in b"\0" + BLANK:
             self.octets[last] = 0
@@ -50,7 +50,7 @@ class LineBuffer:
         return self.string(first)
 
     def token(self, at: int) -> tuple[str, str | None, int]:
-        """``name`` or ``name=value`` up to a zero, and the position after that."""
+        """Return ``name`` or ``name=value`` up to a zero, and the position after it."""
         end = self.octets.index(0, at)
         equals = self.cut(b"=", at)
         if equals < 0:
@@ -58,7 +58,7 @@ class LineBuffer:
         return self.word(at, equals), self.word(equals + 1, end), end + 1
 
     def cut(self, separator: bytes, at: int) -> int:
-        """Make the first ``separator`` of the string at ``at`` a zero; its position, or -1."""
+        """Replace the first ``separator`` in the string at ``at`` with a zero; return its position, or -1."""
         position = self.octets.find(separator, at, self.octets.index(0, at))
         if position >= 0:
             self.octets[position] = 0
@@ -66,7 +66,7 @@ class LineBuffer:
 
 
 def strtoul(text: str) -> tuple[int, str]:
-    """The number at the beginning, as C's strtoul with base 0 reads it, and the rest."""
+    """Return the number at the beginning, as C's strtoul with base 0 reads it, and the rest."""
     match = PREFIX.match(text)
     if match is None:
         return 0, text

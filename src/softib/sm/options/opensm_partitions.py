@@ -1,9 +1,9 @@
-"""OpenSM 3.3.23's reading of partitions.conf (opensm(8), ``-P``).
+"""How OpenSM 3.3.23 reads partitions.conf (opensm(8), ``-P``).
 
-A definition without a readable P_Key, or a member that is not a PortGUID, is an error: OpenSM drops the whole file
-and uses its default, where every port is a full member of 0x7fff. At its default log level it
-replaces or ignores everything else silently. Lines are read in one buffer, so text after a
-definition's end may be the rest of an earlier, longer line.
+A definition without a readable P_Key, or a member that is not a PortGUID, is an error: OpenSM drops
+the whole file and uses its default, in which every port is a full member of 0x7fff. All other
+mistakes are replaced or ignored silently at OpenSM's default log level. Lines are read into one
+buffer, so the text after a definition's end may be the rest of an earlier, longer line.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["PartitionRemark", "PartitionsRead", "as_opensm_reads_partitions"]
 
 MEMBERSHIPS = ("full", "both", "limited")
 FLAGS = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel", "ipoib", "defmember")
-"""In the order in which OpenSM compares a word, or the beginning of one, with them."""
+"""Flags in the order in which OpenSM compares a word, or the beginning of a word, with them."""
 GROUP_FLAGS = FLAGS[:7]
 CODES = {"mtu": (4, 1, 5), "rate": (3, 2, 22)}
-"""The default of a group, and the smallest and largest code."""
+"""For each code: the default of a group, and the smallest and largest value."""
 LOWEST = 0x40
-"""This bit of an MTU or rate makes the selector 3: the lowest of the subnet's ports."""
+"""This bit in an MTU or rate turns the selector into 3: the lowest of the subnet's ports."""
 CARRIAGE_RETURN = "lines end with CR LF, and OpenSM reads a CR after ';' as a definition; use only LF"
 UNWRITTEN = (
     "after this line OpenSM reads uninitialised memory, and may drop the whole file; end the line "
@@ -45,20 +45,20 @@ class PartitionRemark:
 
 @dataclass
 class PartitionsRead:
-    """``pkeys``: the P_Keys that have members, without the membership bit, with OpenSM's names; ``remarks``:
-    statements that OpenSM does not use as written, by line."""
+    """``pkeys``: the P_Keys that have members (without the membership bit), with OpenSM's names;
+    ``remarks``: statements that OpenSM does not use as written, by line."""
 
     pkeys: dict[int, str] = field(default_factory=lambda: {DEFAULT_BASE: "Default"})
     remarks: list[PartitionRemark] = field(default_factory=list)
 
     @property
     def dropped(self) -> PartitionRemark | None:
-        """The first error: OpenSM reads no further."""
+        """The first error; OpenSM reads no further."""
         return next((r for r in self.remarks if r.drops), None)
 
 
 def as_opensm_reads_partitions(text: str) -> PartitionsRead:
-    """Read ``text`` as OpenSM does, but continue after the first error, so that every mistake is in the remarks."""
+    """Read ``text`` as OpenSM does, but continue after the first error, so that the remarks contain every mistake."""
     reader = _Reader()
     for number, line in enumerate(text.encode().split(b"\n"), 1):
         whole = line + b"\n"
@@ -77,7 +77,7 @@ class _Drop(Exception):
 
 
 class _Definition:
-    """The current definition; it may continue over lines once its header is read."""
+    """The current definition; after its header it may continue over several lines."""
 
     def __init__(self, line: int) -> None:
         self.line, self.pkey = line, 0
@@ -96,14 +96,14 @@ class _Reader:
         self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
         self.returned = False
-        """A CR at a line's end was reported."""
+        """Whether a CR at the end of a line was already reported."""
         self.defined = False
 
     def remark(self, text: str, drops: bool = False) -> None:
         self.read.remarks.append(PartitionRemark(self.number, text, drops))
 
     def line(self, number: int, octets: bytes) -> None:
-        """Read one line, or one piece of a long one."""
+        """Read one line, or one piece of a long line."""
         self.number, text = number, self.text
         text.put(octets)
         at = 0
@@ -130,7 +130,7 @@ class _Reader:
             self.definition = None
 
     def _piece(self, at: int) -> int:
-        """A definition, or a line of it; the position after it."""
+        """Read a definition, or a line of it; return the position after it."""
         if self.text.octets[at] in b"\0\t\n":
             at += 1
         if self.definition is None:
@@ -189,7 +189,7 @@ class _Reader:
     def _flag(
         self, new: _Definition, codes: dict[str, int], flag: str, text: str | None, names: tuple[str, ...]
     ) -> None:
-        """A flag of a partition or a group, as OpenSM interprets it and its value."""
+        """Interpret a flag of a partition or group, and its value, as OpenSM does."""
         name = flag if flag == "indx0" and names is FLAGS else next((k for k in names if k.startswith(flag)), "")
         if name == "indx0" or (not flag and text is None):
             return
@@ -221,7 +221,7 @@ class _Reader:
             self.remark(f"{name}={_quoted(text)}; OpenSM takes {value} and ignores the rest of the line")
 
     def _codes(self, codes: dict[str, int], group: str) -> bool:
-        """MTU and rate of a group; False: OpenSM does not create it."""
+        """Interpret MTU and rate of a group; return False if OpenSM does not create it."""
         makes = True
         for name, (_, least, most) in CODES.items():
             value, code = codes[name], codes[name] & 0x3F
@@ -239,7 +239,7 @@ class _Reader:
         return makes
 
     def _members(self, at: int) -> int:
-        """Parse the members of a partition: ports, and groups, each of which ends its line."""
+        """Parse the members of a partition: ports and groups; a group ends its line."""
         comma = True
         while comma:
             comma = self.text.cut(b",", at) >= 0
@@ -250,7 +250,7 @@ class _Reader:
         return at
 
     def _going_on(self) -> str:
-        """A reminder of the definition, if it began on an earlier line."""
+        """Return a reference to the definition if it began on an earlier line."""
         begun = self.definition.line if self.definition else self.number
         return f"; the definition of line {begun} continues here, without a ';' above" if begun < self.number else ""
 

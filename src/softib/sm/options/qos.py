@@ -1,9 +1,9 @@
-"""QoS of the manager: the VL of each SL, and the share of each VL on a link, by kind of port (OpenSM's ``-Q``).
+"""QoS of the manager: the VL of each SL, and each VL's share of a link, by kind of port (OpenSM's ``-Q``).
 
-Option names are OpenSM's: ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…``
-for port 0 of switches, ``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers; a missing option of a
-kind is taken from the one for all. (``…_max_vls`` is not included: OpenSM reads it but ignores it;
-``max_op_vls`` is used.)
+Option names are OpenSM's. ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…``
+for port 0 of switches, ``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers. If a kind
+lacks an option, the option for every port is used. (``…_max_vls`` is missing because OpenSM reads
+but ignores it; ``max_op_vls`` is used.)
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ DEFAULTS: dict[str, Any] = {
     "vlarb_low": ((0, 0), *((vl, 4) for vl in range(1, 15))),
     "sl2vl": (*range(15), 7),
 }
-"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): only VL 0 has high priority, the others share the rest."""
+"""OpenSM's defaults (osm_base.h, OSM_DEFAULT_QOS_…): only VL 0 has high priority; the others share the rest."""
 
 
 @dataclass(frozen=True)
 class PortQos:
-    """The settings of a file for one kind of port; None: not stated."""
+    """A file's settings for one kind of port; None: not stated."""
 
     high_limit: int | None = None
     vlarb_high: tuple[tuple[int, int], ...] | None = None
@@ -40,7 +40,7 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """The target tables of a kind of port. ``vlarb_…`` (VL, weight in 64 bytes);
+    """The target tables of a kind of port. ``vlarb_…``: pairs (VL, weight in 64 bytes);
     ``high_limit``: PortInfo.VLHighLimit."""
 
     high_limit: int
@@ -51,7 +51,7 @@ class QosTables:
 
 @dataclass(frozen=True)
 class QosConfig:
-    """All kinds of ports: ``every`` and, by kind, the differences."""
+    """The settings of all kinds of ports: ``every``, and the differences by kind."""
 
     every: PortQos = field(default_factory=PortQos)
     kinds: tuple[tuple[str, PortQos], ...] = ()
@@ -101,13 +101,13 @@ QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     for prefix in ("qos", *(f"qos_{kind}" for kind in KINDS))
     for name, read in _READERS.items()
 }
-"""OpenSM's name → (the same, reader of its value)."""
+"""OpenSM's name → (name of the setting, reader of its value)."""
 
 
 def qos_config(fields: Mapping[str, Any]) -> QosConfig | None:
-    """The QoS configured by options (names as in QOS_OPTIONS, and ``qos``); None if ``qos`` is not set.
+    """Return the QoS that the options configure (names as in QOS_OPTIONS, and ``qos``); None if ``qos`` is not set.
 
-    Raises :class:`InputError` for an option with ``qos`` FALSE or absent: it would have no effect.
+    Raises :class:`InputError` for an option if ``qos`` is FALSE or absent, because it would have no effect.
     """
     stated = {name: value for name, value in fields.items() if name in QOS_OPTIONS and value is not None}
     if not fields.get("qos"):

@@ -1,8 +1,8 @@
-"""Options that stock OpenSM 3.3.23 does not have: adaptive routing, the isolation of flapping and
+"""Options that stock OpenSM 3.3.23 does not have: adaptive routing, isolation of flapping and
 babbling ports, the order in which forwarding tables change, and aggregation.
 
-``ar_sl_mask`` and ``ar_transport_mask`` are names of NVIDIA's manager; ``babbling_port_policy`` is OpenSM's, and
-counts traps as in OpenSM.
+``ar_sl_mask`` and ``ar_transport_mask`` are names of NVIDIA's manager. ``babbling_port_policy`` is
+OpenSM's name, and traps are counted as in OpenSM.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ __all__ = [
 
 PS_PER_S, PS_PER_MS = 10**12, 10**9
 BABBLING = 250
-"""Traps after which OpenSM disables a port."""
+"""Number of traps after which OpenSM disables a port."""
 MODES = {"free": FREE, "bounded": BOUNDED}
 ALL_SLS = 0xFFFF
 TRANSPORTS = RC | DC
-"""Transports that NVIDIA's manager routes adaptively: not UD and UC, which lose messages that arrive out of order."""
+"""Transports that NVIDIA's manager routes adaptively. UD and UC are excluded, because they lose
+messages that arrive out of order."""
 
 
 def _mode(value: str) -> int | None:
@@ -64,14 +65,16 @@ SOFTIB_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
         "aggregation_streaming_trees": number(0, SHARP_TREES - 1),
     }.items()
 }
-"""Name → (the same, reader of its value). ``flap_…`` in link failures (0: no port is isolated for them) and
-seconds, ``babbling_threshold`` in traps, ``lft_drain_time`` in milliseconds."""
+"""Name → (name of the setting, reader of its value). ``flap_…`` are in link failures (0: no port is
+isolated for them) and in seconds, ``babbling_threshold`` is in traps, ``lft_drain_time`` in
+milliseconds."""
 
 
 @dataclass(frozen=True)
 class FlapConfig:
-    """A port whose link fails ``threshold`` times within ``window_ps`` is disabled for ``pause_ps``, and so is a
-    port that sends ``babble_threshold`` traps within it (0: none is)."""
+    """A port is disabled for ``pause_ps`` if its link fails ``threshold`` times within
+    ``window_ps``, or if it sends ``babble_threshold`` traps within that time (0: traps do not
+    count)."""
 
     threshold: int
     window_ps: int = 60 * PS_PER_S
@@ -80,7 +83,7 @@ class FlapConfig:
 
 
 def flap_config(fields: Mapping[str, Any]) -> FlapConfig | None:
-    """Return the isolation of ports configured by ``fields``, None if neither policy is on."""
+    """Return the isolation of ports that ``fields`` configure; None if neither policy is on."""
     threshold = int(fields.get("flap_threshold") or 0)
     traps = int(fields.get("babbling_threshold") or BABBLING) if fields.get("babbling_port_policy") else 0
     if not threshold and not traps:
@@ -91,15 +94,16 @@ def flap_config(fields: Mapping[str, Any]) -> FlapConfig | None:
 
 @dataclass(frozen=True)
 class ChangeConfig:
-    """``drain_ps`` passes between two stages of a change (:mod:`softib.routing.transition.transition`), so that
-    packets of old entries drain; ``discard``: destinations without a stage have no path in the meantime."""
+    """``drain_ps`` passes between two stages of a change
+    (:mod:`softib.routing.transition.transition`), so that packets of old entries drain.
+    ``discard``: destinations without a stage have no path during the change."""
 
     drain_ps: int = 50 * PS_PER_MS
     discard: bool = False
 
 
 def change_config(fields: Mapping[str, Any]) -> ChangeConfig:
-    """Return the order of table changes configured by ``fields``, with defaults for the rest."""
+    """Return the order of table changes that ``fields`` configure, with defaults for the rest."""
     drain_ms = fields.get("lft_drain_time")
     drain_ps = ChangeConfig.drain_ps if drain_ms is None else int(drain_ms) * PS_PER_MS
     return ChangeConfig(drain_ps, bool(fields.get("lft_discard")))
@@ -107,9 +111,9 @@ def change_config(fields: Mapping[str, Any]) -> ChangeConfig:
 
 @dataclass(frozen=True)
 class ArConfig:
-    """``state`` of LIDs with a choice (FREE or BOUNDED), SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8 DC)
-    that may choose; STATIC: none may. ``repair``: if the port of the forwarding table is down, another
-    port of the group is used."""
+    """``state``: state of LIDs with a choice, FREE or BOUNDED (STATIC: no choice). It applies to
+    packets with these SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8 DC). ``repair``: if the
+    port of the forwarding table is down, another port of the group is used."""
 
     state: int = FREE
     sl_mask: int = ALL_SLS
@@ -137,14 +141,14 @@ def ar_config(fields: Mapping[str, Any]) -> ArConfig | None:
 
 @dataclass(frozen=True)
 class AggregationConfig:
-    """``trees`` for small operations and ``streaming_trees`` for large ones, limited by the nodes."""
+    """``trees`` are for small operations, ``streaming_trees`` for large ones; the nodes limit both."""
 
     trees: int = 1
     streaming_trees: int = 1
 
 
 def aggregation_config(fields: Mapping[str, Any]) -> AggregationConfig | None:
-    """Return the trees configured by ``fields``, None without ``aggregation``.
+    """Return the trees that ``fields`` configure; None without ``aggregation``.
 
     Raises :class:`InputError` for an option that would have no effect.
     """

@@ -1,5 +1,5 @@
-"""Readers of option values: functions from a text to a value that raise ValueError for any other
-text. The docstring of each describes the accepted values, for the message."""
+"""Readers of option values: functions from a text to a value, which raise ValueError for any other
+text. The docstring of each describes the accepted values and is used in the message."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ YES, NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
 def number(least: int, most: int, scale: int = 1) -> Callable[[str], int]:
-    """Return a reader of numbers from ``least`` to ``most``, in C's notation; it returns them multiplied by
-    ``scale``."""
+    """Return a reader of numbers from ``least`` to ``most`` in C's notation; it multiplies them by ``scale``."""
 
     def read(value: str) -> int:
         n = int(value, 0)
@@ -25,7 +24,7 @@ def number(least: int, most: int, scale: int = 1) -> Callable[[str], int]:
 
 
 def one_of(values: Collection[int], meaning: str) -> Callable[[str], int]:
-    """Return a reader of these numbers; ``meaning`` describes them in messages."""
+    """Return a reader that accepts only these numbers; ``meaning`` describes them in messages."""
 
     def read(value: str) -> int:
         if (n := int(value, 0)) not in values:

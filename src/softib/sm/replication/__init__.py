@@ -1,2 +1,1 @@
-"""Replication: the copy of a master's state on a softib standby, so that hosts do not notice a
-takeover."""
+"""Replication: a copy of the master's state on a softib standby, so that hosts do not notice a takeover."""

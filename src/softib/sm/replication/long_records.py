@@ -1,9 +1,10 @@
-"""Records too long for one MAD: compressed and split into pieces; the first has length and CRC of the whole, so
-that a copy with a missing or old piece is not used.
+"""Records that are too long for one MAD: compressed and split into pieces. The first piece holds
+length and CRC of the whole, so that a copy with a missing or old piece is not used.
 
-The SLs that a master assigned to paths let a new master keep routes and SLs. They are copied up to :data:`MOST`
-pairs of switch and end port, the same limit as for checked changes of tables; for a larger subnet a new master has
-none. Partitions are JSON. Locations of absent hosts fit into a record each.
+With the SLs that a master assigned to paths, a new master can keep routes and SLs. They are copied
+for up to :data:`MOST` pairs of switch and end port, the limit that also applies to checked changes
+of tables. In a larger subnet, a new master does not have them. Partitions are JSON. The location of
+an absent host fits into one record.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def cut(octets: bytes) -> list[bytes]:
 
 
 def joined(pieces: list[bytes]) -> bytes | None:
-    """Return the bytes that :func:`cut` split, from all pieces in order; None if there are none, or one is missing
-    or damaged."""
+    """Return the bytes that :func:`cut` split, from all pieces in order; None if there are no
+    pieces, or if one is missing or damaged."""
     whole = b"".join(pieces)
     if len(whole) < WHOLE_HEAD.size:
         return None
@@ -71,12 +72,13 @@ def joined(pieces: list[bytes]) -> bytes | None:
 MOST = CHECKED
 SLS_HEAD = struct.Struct(">HIIB")
 ABSENT = struct.Struct(">QBBHBB")
-"""For an absent CA port: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it is a compute node."""
+"""Record of an absent CA port: NodeGUID and port of its switch, its own portnum, LID, LMC, and
+whether it is a compute node."""
 SL2VL_DIMENSIONS, MOST_LMC = 4, 7
 
 
 def sl_octets(sls: SlHistory) -> bytes:
-    """Return the bytes that :func:`read_sls` reads; empty if no SLs are known, or too many."""
+    """Return the bytes that :func:`read_sls` reads; empty if no SLs are known, or if there are too many."""
     if not sls.known or sls.sl2vl is None or max(sls.masks.size, sls.sl2vl.size) > MOST:
         return b""
     shape = sls.sl2vl.shape
@@ -93,7 +95,7 @@ def sl_octets(sls: SlHistory) -> bytes:
 
 
 def read_sls(pieces: list[bytes]) -> GivenSls | None:
-    """Return SLs of a copy, None if it has none or they are damaged."""
+    """Return the SLs of a copy; None if it has none or they are damaged."""
     octets = joined(pieces)
     if octets is None or len(octets) < SLS_HEAD.size:
         return None
@@ -115,13 +117,13 @@ def read_sls(pieces: list[bytes]) -> GivenSls | None:
 
 
 class SlPieces:
-    """Pieces of the SLs, split again only after a change."""
+    """Pieces of the SLs; they are split again only after a change."""
 
     def __init__(self) -> None:
         self._octets, self._pieces = b"", list[bytes]()
 
     def of(self, sls: SlHistory) -> list[bytes]:
-        """Return the records in pieces of a MAD; empty without data to send."""
+        """Return the records in pieces that fit into MADs; empty if there is nothing to send."""
         octets = sl_octets(sls)
         if octets != self._octets:
             self._octets, self._pieces = octets, cut(octets) if octets else []
@@ -170,8 +172,8 @@ def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
 
 
 def read_partitions(pieces: list[bytes]) -> tuple[Partition, ...] | None:
-    """Return partitions of all pieces in order; None if there are none, or one is missing or
-    damaged."""
+    """Return the partitions from all pieces in order; None if there are no pieces, or if one is
+    missing or damaged."""
     text = joined(pieces)
     if text is None:
         return None

@@ -1,8 +1,8 @@
-"""The records that are replicated: a key and a value of bytes each (:mod:`softib.sm.journal` makes the keys).
+"""The records that are replicated: each is a key and a value, both bytes (:mod:`softib.sm.journal` makes the keys).
 
-A master reads records from its managers (:class:`Source`); a standby keeps them as received, and :func:`restore`
-makes groups, services and subscriptions of them at a takeover. All integers
-are big-endian.
+A master reads records from its managers (:class:`Source`). A standby keeps them as received, and at
+a takeover :func:`restore` turns them into groups, services and subscriptions. All integers are
+big-endian.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Source:
         yield from self.of_sweep().items()
 
     def of_sweep(self) -> dict[bytes, bytes]:
-        """Return records that change only with a sweep, or with other settings."""
+        """Return the records that change only with a sweep or with other settings."""
         here = self.here
         out = {record_key(Kind.LID, g): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
         # virtual ports without a LID
@@ -101,7 +101,7 @@ class Source:
         return out
 
     def value(self, key: bytes) -> bytes | None:
-        """Return the record with a key of the journal, None if it no longer exists."""
+        """Return the record with this key of the journal, None if it no longer exists."""
         kind, name = key[0], key[1:]
         if kind == Kind.GROUP:
             group = self.multicast.groups.groups.get(name)
@@ -139,8 +139,8 @@ class Copied(SaRecords):
     absent: EndLocations = field(default_factory=EndLocations.none)
     """Locations of absent hosts."""
     written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
-    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest of the written
-    data."""
+    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest
+    of the data written."""
 
 
 def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:

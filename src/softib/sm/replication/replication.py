@@ -1,7 +1,7 @@
 """Replication of a manager, as a master and as a standby: MADs in, MADs out.
 
-The master's changes are sent before the answers to the requests that made them, so any membership that a host was
-granted is in the copy of every reachable standby.
+The master's changes are sent before the answers to the requests that caused them. So every
+membership that a host was granted is in the copy of every reachable standby.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ __all__ = ["Replication"]
 
 WINDOW = 32
 ASK_SOON_PS = 5 * 10**11
-"""Interval at which a standby without a copy requests one, at first."""
+"""Interval at which a standby without a copy requests one at first."""
 TRIES = 10
-"""After this number of requests without an answer the master is another program: then only every poll sends one."""
+"""After this number of requests without an answer, the master is assumed to be another program;
+after that, a request is sent only with every poll."""
 
 
 @dataclass
 class _Asking:
-    """A standby's requests: when the next is due, and how many in a row failed."""
+    """A standby's requests: the time of the next one, and the number of consecutive failures."""
 
     due_ps: int = NEVER_PS
     in_vain: int = 0
@@ -49,7 +50,7 @@ class _Asking:
 
 @dataclass
 class _Sent:
-    """Tags of requests: the subject of each."""
+    """Tags of requests, each with the request's subject."""
 
     about: dict[int, tuple[int, int]] = field(default_factory=dict)
     number: int = 0
@@ -62,8 +63,8 @@ class _Sent:
 
 
 class Replication:
-    """``source`` are the records of this manager as a master; ``replica`` those of its master.
-    ``journal`` records changes."""
+    """``source`` holds this manager's records while it is master; ``replica`` holds those of its
+    master. ``journal`` records changes."""
 
     def __init__(self, source: Source, journal: Journal, config: SmConfig):
         self.source, self.journal, self.replica = source, journal, Replica()
@@ -77,7 +78,7 @@ class Replication:
     # -- the wire --
 
     def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
-        """Handle MADs of the class: answer requests, and complete own requests."""
+        """Handle MADs of the class: answer requests, and complete this manager's requests."""
         query = np.flatnonzero((inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == 0))
         replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
         answers = np.delete(np.arange(len(inbox)), query)
@@ -101,7 +102,7 @@ class Replication:
         return self._transactor.send(now_ps)
 
     def _ended(self) -> None:
-        """Take the answers to own requests, and those that timed out."""
+        """Handle answers to this manager's requests, and requests that timed out."""
         for done in self._transactor.completed():
             for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
                 guid, copy = self._sent.about.pop(tag, (0, 0))
@@ -146,9 +147,9 @@ class Replication:
         self._submit(records)
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
-        """Send a full copy to the manager that will take over, if it has none. A manager without this class
-        does not answer, and the copy times out; it is not offered again, or sweeps that follow each other faster than
-        the timeout would delay the handover forever."""
+        """Send a full copy to the manager that will take over, if it has none. A manager without
+        this class does not answer, so the copy times out and is not offered again. Otherwise sweeps
+        that follow each other faster than the timeout would delay the handover forever."""
         if guid not in self.sender.standbys and guid not in self.sender.without and lid:
             self._copy(now_ps, guid, lid)
 
@@ -183,7 +184,7 @@ class Replication:
         self._asking = _Asking(now_ps + ASK_SOON_PS)
 
     def step_down(self, now_ps: int, heir: int) -> None:
-        """Hand over to ``heir``: this manager's records are kept until the heir's copy arrives."""
+        """Hand over to ``heir``; keep this manager's records until the heir's copy arrives."""
         self.source.now_ps = now_ps
         self.replica.keep(heir, {key: (value, now_ps) for key, value in self.source.all()})
         self.stand_by(now_ps)
@@ -201,17 +202,17 @@ class Replication:
 
     @property
     def due_ps(self) -> int:
-        """Return when a standby must next read its own port (:meth:`located`)."""
+        """Return the time at which a standby must next read its own port (:meth:`located`)."""
         return self._asking.due_ps
 
     def asks(self, now_ps: int, pause_ps: int) -> None:
-        """Record the request to the own port, and set the next one, at the latest after ``pause_ps``."""
+        """Record the request to the manager's own port, and schedule the next one after at most ``pause_ps``."""
         slow = self.replica.in_step or self._asking.in_vain >= TRIES
         self._asking.due_ps = now_ps + (pause_ps if slow else ASK_SOON_PS)
 
     def located(self, info: np.ndarray) -> None:
-        """Handle PortInfo (uint8[64]) of the own port: send a request to the master there, once there is a path to
-        it."""
+        """Handle PortInfo (uint8[64]) of the manager's own port: send a request to the master named
+        there, once there is a path to it."""
         lid = int(PortInfo.master_sm_lid.get(info))
         if (
             lid
@@ -223,5 +224,5 @@ class Replication:
             self._transactor.submit(request(Method.GET, STATE_ATTR, lid, head), np.array([self._sent.tag(0, 0)]))
 
     def copy_of(self, guid: int) -> Copied | None:
-        """Return the copied records of the master ``guid``, None without a full copy."""
+        """Return the copied records of the master ``guid``; None without a full copy."""
         return self.replica.of(guid)

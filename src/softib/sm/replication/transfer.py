@@ -1,8 +1,8 @@
-"""Transfer of records: their MADs (:mod:`softib.iba.vendor.replication` has the layout), the master
-that sends them, and the standby's copy.
+"""Transfer of records: the MADs (layout in :mod:`softib.iba.vendor.replication`), the master that
+sends them, and the standby's copy.
 
-A standby gets a full copy on request, then changes; each MAD counts once and in order, even if MADs are lost or
-duplicated.
+A standby gets a full copy on request, then changes. Each MAD takes effect once and in order, even
+if MADs are lost or duplicated.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from softib.sm.replication.records import Copied, copied
 __all__ = ["Record", "Replica", "Sender", "head_of", "packed", "reply", "request", "unpacked"]
 
 Record = tuple[bytes, bytes | None]
-"""Key and value of a record; None: it was deleted."""
+"""Key and value of a record; None if it was deleted."""
 DELETED = 255
 
 
 def packed(records: Iterable[Record]) -> Iterator[bytes]:
-    """Pack as many records as fit into a MAD; a record is length of key, length of value (255:
+    """Pack as many records as fit into a MAD. A record is: length of key, length of value (255:
     deleted), key, value."""
     part = bytearray()
     for key, value in records:
@@ -102,8 +102,9 @@ class _Standby:
 
 
 class Sender:
-    """``local_guid`` and ``sm_key`` are in every MAD. ``standbys`` are by PortGUID; ``without`` are the PortGUIDs of
-    managers that did not accept a copy and have not requested one since."""
+    """``local_guid`` and ``sm_key`` are in every MAD. ``standbys`` are keyed by PortGUID;
+    ``without`` are the PortGUIDs of managers that did not accept a copy and have not requested one
+    since."""
 
     def __init__(self, sm_key: int):
         self.sm_key = sm_key
@@ -111,7 +112,7 @@ class Sender:
         self.without: set[int] = set()
 
     def begin(self, local_guid: int, guid: int, lid: int, copy: int, records: Iterable[Record]) -> list[MadBatch]:
-        """Start a full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than any earlier number."""
+        """Start a full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than all earlier numbers."""
         self.standbys[guid] = one = _Standby(lid, copy)
         self.without.discard(guid)
         parts = list(packed(records)) or [b""]
@@ -120,19 +121,18 @@ class Sender:
         return [self._one(local_guid, one, octets, f) for octets, f in zip(parts, flags, strict=True)]
 
     def changed(self, local_guid: int, records: list[Record]) -> list[tuple[int, MadBatch]]:
-        """Return (standby's PortGUID, MAD) for each standby and each MAD that the records need."""
+        """Return (standby's PortGUID, MAD) for each standby and each MAD needed for the records."""
         parts = list(packed(records))
         return [(g, self._one(local_guid, one, octets, 0)) for g, one in self.standbys.items() for octets in parts]
 
     def in_step(self, guid: int, copy: int, sequence: int) -> bool:
-        """Return whether this standby has everything that was sent, or will have it when MADs in flight
-        arrive."""
+        """Return whether this standby has received everything sent, or will have when the MADs in flight arrive."""
         one = self.standbys.get(guid)
         return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
 
     def over(self, guid: int, copy: int, status: int) -> None:
-        """Record the answer ``status`` to a MAD of ``copy``, or -1 for none: such a standby gets no more until it
-        requests a copy."""
+        """Record the answer ``status`` to a MAD of ``copy``, or -1 for no answer: that standby gets
+        nothing more until it requests a copy."""
         one = self.standbys.get(guid)
         if one is None or one.copy != copy:
             return
@@ -147,8 +147,7 @@ class Sender:
         self.without.clear()
 
     def ready(self, guid: int) -> bool:
-        """Return whether this standby has acknowledged everything, or the GUID does not belong to a
-        standby."""
+        """Return whether this standby has acknowledged everything, or the GUID is not a standby's."""
         one = self.standbys.get(guid)
         return one is None or not one.outstanding
 
@@ -162,13 +161,14 @@ class Sender:
 
 
 AHEAD = 4096
-"""MADs that may wait for a missing one."""
+"""Number of MADs that may wait for a missing one."""
 
 
 class Replica:
-    """``guid``: the manager of these records; ``copy`` its number of the full copy, ``sequence`` the next MAD of it.
+    """``guid``: the manager that these records belong to; ``copy``: its number of the full copy;
+    ``sequence``: the next MAD of that copy.
 
-    While a new full copy arrives, the previous one is kept; ``complete``: there is one.
+    While a new full copy arrives, the previous one is kept; ``complete``: there is a full copy.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,8 @@ class Replica:
         self._waiting: dict[int, tuple[int, bytes, int]] = {}
 
     def keep(self, guid: int, records: dict[bytes, tuple[bytes, int]]) -> None:
-        """Keep this manager's own records as master, in case its heir ``guid`` ends before it sent them back."""
+        """Keep the records that this manager had as master, in case its heir ``guid`` ends before
+        it has sent them back."""
         self.__init__()  # type: ignore[misc]
         self._records, self._of, self.complete = records, guid, True
 

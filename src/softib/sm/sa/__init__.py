@@ -1,6 +1,8 @@
-"""The subnet administrator (IBA 15): answers queries about the subnet from the data that its manager learned by MADs.
+"""The subnet administrator (IBA 15): it answers queries about the subnet from the data that its
+manager learned through MADs.
 
-``administrator`` takes requests and returns answers, ``methods`` chooses the function for each, ``message`` has
-requests, answers and the component mask, ``subnet`` the columns of the last sweep.
-Records with their own rules have a file each; those that are plain tables share ``record_tables``.
+``administrator`` takes requests and returns answers. ``methods`` selects the function for each
+request. ``message`` has requests, answers and the component mask, ``subnet`` the columns of the
+last sweep. Each kind of record with special rules has its own file; kinds that are plain tables are
+together in ``record_tables``.
 """

@@ -40,18 +40,18 @@ __all__ = ["Administrator", "Deferred", "Views"]
 
 
 LID_AT = slice(0, 2)
-"""Records of a port begin with its LID, except for those below."""
+"""Records of a port begin with its LID, except for the following."""
 
 
 class Views:
     """The records that a requester may see (IBA 15.4.1.2): those of ports with which it shares a
     partition.
 
-    Two ports share a partition as for packets: a P_Key of both, one of them a full member (10.9.3).
-    Records of a switch are those of its port 0, a LinkRecord needs both ends, a path both ends. A request with the
-    SM_Key is trusted: its sender sees all records. OpenSM has the same rule, but shows
-    external ports of a switch without a P_Key table to every requester. ``open``: all ports share a
-    partition, and none is limited.
+    Two ports share a partition by the rule for packets: both have a P_Key of it, and at least one
+    is a full member (10.9.3). Records of a switch follow its port 0. A LinkRecord and a path need
+    both ends. A request with the SM_Key is trusted: its sender sees all records. OpenSM has the
+    same rule, but shows external ports of a switch without a P_Key table to every requester.
+    ``open``: all ports share a partition as full members, so every requester sees everything.
     """
 
     def __init__(self, subnet: Subnet, members: Members):
@@ -70,7 +70,7 @@ class Views:
         self._of_kind.clear()
 
     def ends(self, end: int) -> np.ndarray:
-        """bool[ends]: those visible to the requester ``end``; an unknown one (-1) sees none."""
+        """Return bool[ends]: the ends visible to the requester ``end``; an unknown requester (-1) sees none."""
         n = len(self.subnet)
         if end < 0:
             return np.zeros(n, bool)
@@ -85,13 +85,13 @@ class Views:
         return seen
 
     def pairs(self, end: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """bool[n]: is the other end visible to each requester?"""
+        """Return bool[n]: whether each requester sees the other end."""
         both = (end >= 0) & (other >= 0)
         shared = self.members.common(np.maximum(end, 0), np.maximum(other, 0), np.full(len(end), -1))[0] >= 0
         return both & (shared | (end == other))
 
     def filtered(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
-        """Return the records (uint8[n, size]) of an attribute visible to the requester ``end``."""
+        """Return the records (uint8[n, size]) of an attribute that the requester ``end`` may see."""
         if not len(records) or (self.open and end >= 0):
             return records
         return records[self._visible(attr, records, end)]
@@ -127,11 +127,12 @@ class Deferred(NamedTuple):
 
 
 class Administrator:
-    """Answers for the subnet given to the last :meth:`refresh` (``subnet``); before the first one requests get BUSY.
+    """Answers requests for the subnet given to the last :meth:`refresh` (``subnet``); before the
+    first one, requests get BUSY.
 
-    ``sm_info`` (returns uint8[64]) and ``other_managers`` (port of the database → SMInfo) are the
-    content of SMInfoRecord. ``tables`` are records by attribute, valid until the next sweep, ``read`` those that
-    devices answered.
+    ``sm_info`` (a function that returns uint8[64]) and ``other_managers`` (port of the database →
+    SMInfo) are the content of SMInfoRecord. ``tables`` are records by attribute, valid until the
+    next sweep; ``read`` are those that devices answered.
     """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
@@ -142,7 +143,7 @@ class Administrator:
         self.aliases: AliasGuids = AliasGuids()
         self.queue = FairQueue()
         self.deferred: list[Deferred] = []
-        """Queries of the last batch that need tables of devices."""
+        """Queries of the last batch that wait for tables of devices."""
         self.subnet: Subnet | None = None
         self.members: Members = Members.of_default(0)
         self.paths: Paths | None = None
@@ -156,7 +157,7 @@ class Administrator:
     # -- the subnet --
 
     def close(self) -> None:
-        """End the service: this manager is not the master any more."""
+        """End the service: this manager is no longer the master."""
         self.subnet = self.paths = self.one_path = self.views = None
         self.members = Members.of_default(0)
 
@@ -184,14 +185,14 @@ class Administrator:
 
     @property
     def administered(self) -> Subnet:
-        """Return ``subnet``, if there is one."""
+        """Return ``subnet``, which must exist."""
         assert self.subnet is not None
         return self.subnet
 
     # -- batches --
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
-        """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is not answered."""
+        """Answer requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is not answered."""
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
@@ -220,14 +221,13 @@ class Administrator:
         return reply if answered.all() else reply[answered]
 
     def busy(self, requests: MadBatch) -> MadBatch:
-        """Return the answers to requests without room in the queue: BUSY, try again (IBA
-        13.4.7)."""
+        """Return the answers to requests that do not fit into the queue: BUSY, try again (IBA 13.4.7)."""
         reply = reply_to(requests)
         H.status.set(reply.mad, int(MadStatus.BUSY))
         return reply
 
     def _path_gets(self, requests: MadBatch, out: np.ndarray) -> np.ndarray:
-        """Answer every Get(PathRecord) with both ends given, all at once; returns their rows."""
+        """Answer together every Get(PathRecord) with both ends given; return their rows."""
         assert self.paths is not None
         mad = requests.mad
         is_get = (
@@ -257,7 +257,7 @@ class Administrator:
         return rows
 
     def _sees(self, requests: MadBatch, rows: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """bool[n]: may the requester of each row see the path between these ends?"""
+        """Return bool[n]: whether the requester of each row may see the path between these ends."""
         assert self.views is not None
         end = self.administered.end_of_lid[requests.slid[rows]].astype(np.int64)
         if self.views.open:
@@ -291,8 +291,8 @@ class Administrator:
         return self._seen(answer_of(self, request), request)
 
     def _seen(self, answer: Answer, r: Request) -> Answer:
-        """Return the part of an answer visible to the requester. Groups have their own rule, and
-        the requester sees the result of its own changes."""
+        """Return the part of an answer visible to the requester. Groups have a separate rule, and a
+        requester always sees the result of its own changes."""
         if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
             return answer
         if r.attr == A.PATH_RECORD and r.data[DGID_AT] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:
@@ -300,7 +300,7 @@ class Administrator:
         return Answer(records=self.views.filtered(r.attr, answer.records, r.end))
 
     def _write(self, answer: Answer, method: int, out: np.ndarray) -> bytes | None:
-        """Write an answer into its MAD; returns the whole message if it is longer."""
+        """Write an answer into its MAD; return the whole message if it is longer than a MAD."""
         if answer.status or answer.records is None:
             fill(out, answer.status)
         elif method not in (M.GET, M.SET, M.DELETE):

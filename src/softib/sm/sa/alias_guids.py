@@ -1,9 +1,9 @@
-"""Alias GUIDs: additional GUIDs of a port, which work like its PortGUID (Set and Delete of GUIDInfoRecord, IBA
-15.2.5.18, 14.2.5.5).
+"""Alias GUIDs: additional GUIDs of a port, which work like its PortGUID (Set and Delete of
+GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
 
-A virtual function of an adapter has one. The host requests a GUID of its choice, or one assigned by the
-administrator (0, as in OpenSM and Linux' mlx4 driver). The GUIDs are written into
-the port's GUIDInfo at once, and again whenever the port comes up.
+A virtual function of an adapter has one. The host requests a specific GUID, or 0 to get one from
+the administrator (as in OpenSM and Linux' mlx4 driver). The GUIDs are written into the port's
+GUIDInfo at once, and again when the port comes up.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ __all__ = ["AliasGuids", "queue_aliases"]
 
 
 LOCALLY_ADMINISTERED = 0x0200_0000_0000_0000
-"""Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it set, then the LID and the entry."""
+"""Universal/local bit of an EUI-64 (IEEE). GUIDs assigned by the administrator have it set,
+followed by the LID and the entry's index."""
 NAMES = tuple(f"guid{i}" for i in range(GUID_BLOCK))
 WHERE = mask_of(R, "lid", "block")
 
 
 class AliasGuids:
-    """``tables``: PortGUID → its entries (uint64), entry 0 is the PortGUID; ``owners``: alias →
-    PortGUID; ``changed``: (PortGUID, block) to write."""
+    """``tables``: PortGUID → its entries (uint64; entry 0 is the PortGUID). ``owners``: alias →
+    PortGUID. ``changed``: (PortGUID, block) pairs to write."""
 
     def __init__(self) -> None:
         self.journal = Journal()
@@ -39,8 +40,7 @@ class AliasGuids:
         self.changed: dict[tuple[int, int], None] = {}
 
     def change(self, subnet: Subnet, r: Request) -> Answer:
-        """Set or Delete of the entries that the component mask names, by the port itself or
-        a trusted requester."""
+        """Set or Delete the entries in the component mask, for the port itself or a trusted requester."""
         if r.comp_mask & WHERE != WHERE:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
@@ -91,14 +91,14 @@ class AliasGuids:
             self.owners[wanted] = guid
 
     def block(self, guid: int, block: int) -> bytes | None:
-        """Return the entries of a block as on the wire, None if the port has none."""
+        """Return the entries of a block as on the wire; None if the port has none."""
         table = self.tables.get(guid)
         held = None if table is None else table[block * GUID_BLOCK : (block + 1) * GUID_BLOCK]
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
 
     def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
-        """Restore the blocks of the previous master, by PortGUID and block (uint64[8]). They are written again,
-        since they may not have been written."""
+        """Restore the blocks from the previous master, by PortGUID and block (uint64[8]). They are
+        written again, since the master may not have written them."""
         for (guid, block), entries in sorted(blocks.items()):
             table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
             held = self.tables.get(guid, table[:0])
@@ -117,13 +117,13 @@ class AliasGuids:
         return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
 
     def blocks(self, guids: set[int]) -> None:
-        """Write the GUIDs of ports (PortGUIDs) that came up again: they lost them."""
+        """Schedule the GUIDs of ports (PortGUIDs) that came up again, because these lost them."""
         for guid in sorted(guids & self.tables.keys()):
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
                 self.changed[guid, block] = None
 
     def take(self) -> list[tuple[int, int, np.ndarray]]:
-        """Return (PortGUID, block, its entries) to write; the list is then empty."""
+        """Return (PortGUID, block, entries of the block) to write, and empty the list."""
         blocks = [
             (guid, block, self.tables[guid][block * GUID_BLOCK : (block + 1) * GUID_BLOCK])
             for guid, block in self.changed
@@ -148,8 +148,8 @@ class AliasGuids:
 
 
 def queue_aliases(subnet: Subnet, blocks: list[tuple[int, int, np.ndarray]], queue: RequestQueue) -> None:
-    """Queue a Set(GUIDInfo) for each (PortGUID, block, its entries) of a present port. Tags are
-    ports."""
+    """Queue a Set(GUIDInfo) for each (PortGUID, block, entries of the block) of a present port.
+    Tags are ports."""
     ends = subnet.ends_of_guid(np.array([guid for guid, _, _ in blocks], np.uint64))
     here = np.flatnonzero(ends >= 0)
     if not len(here):

@@ -28,7 +28,7 @@ EXACTLY = int(Selector.EXACTLY) << 6
 PAIR = re.compile(r"(\w+)=('(?:[^']*)'|\S+)")
 R = ServiceRecord
 ARRAYS = (("data8", 2), ("data16", 4), ("data32", 8), ("data64", 16))
-"""Name, and hexadecimal digits of an element. Half of the elements are before a colon."""
+"""Name, and the number of hexadecimal digits of an element. Half of the elements are before a colon."""
 
 
 def dump(server: SaManager, now_ps: int) -> str:
@@ -203,7 +203,7 @@ def _read_service(fields: dict[str, str], out: SaRecords, now_ps: int) -> None:
 
 def _elements(text: str, digits: int) -> list[int]:
     """Return elements of ``0x…:0x…``. OpenSM writes ``0x`` only before the first element of each
-    half, and pads them."""
+    half, and pads the elements."""
     plain = text.replace("0x", "").replace(":", "")
     if len(plain) % digits:
         raise ValueError(f"{text} is not a list of numbers with {digits} digits")

@@ -1,9 +1,10 @@
-"""Queries that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7: BUSY for queries
-beyond the bound).
+"""Queries that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7:
+queries beyond the bound get BUSY).
 
-Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that advances by the
-cost of its answers, and the least advanced one is served next. So a host with one
-query among thousands waits for at most one query of each other host, even if one of them floods the manager.
+Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that
+advances by the cost of its answers; the requester with the smallest virtual time is served next. So
+a host with one query among thousands waits for at most one query of each other host, even if one of
+these floods the manager.
 """
 
 from __future__ import annotations
@@ -20,21 +21,20 @@ from softib.mad.batch import MadBatch
 __all__ = ["FairQueue"]
 
 MOST_OF_ONE, MOST = 64, 1 << 16
-"""Limit of waiting queries of one requester, and of all. A requester with none waiting is always accepted, so there
-are at most
-``MOST`` plus one of each LID: 28 MB."""
+"""Limit of waiting queries of one requester, and of all together. A requester with no waiting query
+is always accepted, so there are at most ``MOST`` queries plus one for each LID: 28 MB."""
 TABLES = (SaMethod.GET_TABLE, SaMethod.GET_MULTI, SaMethod.GET_TRACE_TABLE)
 RECORDS_A_UNIT = 64
-"""A Get costs 1, a table 1 plus 1 for each this number of records (about as long as a Get takes)."""
+"""A Get costs 1; a table costs 1 plus 1 per this number of records (which takes about as long as a Get)."""
 FIRST_GUESS = 4.0
 GET_COST = -1
 Question = tuple[MadBatch, int, tuple[int, int, int], int]
-"""A batch, the row in it, the query's name, and the attribute of a table (GET_COST: it costs 1).
+"""A batch, the row in it, the query's name, and the attribute of a table (GET_COST: the query costs 1).
 """
 
 
 class FairQueue:
-    """Requests of any number of requesters, by the LID that they come from."""
+    """Requests of any number of requesters, by source LID."""
 
     def __init__(self, most_of_one: int = MOST_OF_ONE, most: int = MOST) -> None:
         self.most_of_one, self.most = most_of_one, most
@@ -53,12 +53,12 @@ class FairQueue:
         self.__init__(self.most_of_one, self.most)  # type: ignore[misc]
 
     def costs(self, requests: MadBatch) -> float:
-        """Return an estimate of the cost of answering all of them."""
+        """Return an estimate of the cost of answering all these requests."""
         return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
-        """Queue them; returns those without room. A repetition of a waiting query is dropped: it gets that
-        answer."""
+        """Queue the requests; return those that do not fit. A repetition of a waiting query is
+        dropped, because it gets the same answer."""
         full = []
         columns = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist(), _tables(requests)
         names, waiting = self._names, self._waiting
@@ -78,7 +78,7 @@ class FairQueue:
         return requests[full] if full else None
 
     def take(self, budget: float) -> MadBatch:
-        """Return the queries to answer next, up to about this cost; at least one, if there is any."""
+        """Return the queries to answer next, up to about this cost; if there is any, at least one."""
         chosen: list[Question] = []
         while self._heap and budget > 0:
             self._now, _, lid = heapq.heappop(self._heap)
@@ -108,14 +108,14 @@ class FairQueue:
 
 
 def _tables(requests: MadBatch) -> list[int]:
-    """Return the attribute of each request for a table, GET_COST for the others."""
+    """Return the attribute of each request for a table, GET_COST for other requests."""
     mad = requests.mad
     attr = mad[:, ATTR_AT].astype(np.int64) << 8 | mad[:, ATTR_AT + 1]
     return np.where(np.isin(mad[:, METHOD_AT], TABLES), attr, GET_COST).tolist()
 
 
 def _batch(chosen: list[Question]) -> MadBatch:
-    """Return one batch with the chosen rows of several batches; rows of one batch keep their order."""
+    """Return one batch of the chosen rows of several batches; rows of one batch keep their order."""
     by_batch: dict[int, tuple[MadBatch, list[int]]] = {}
     for batch, row, *_ in chosen:
         by_batch.setdefault(id(batch), (batch, []))[1].append(row)

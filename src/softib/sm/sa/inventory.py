@@ -1,7 +1,7 @@
 """Tables that are read only on request: P_Key, SLtoVL and VL arbitration tables of devices (IBA 14.2.5.7-9).
 
-A sweep does not need them. The first query for such a record makes the manager read them, for one LID if the query
-names it, and the answer waits.
+A sweep does not need them. The first query for such a record makes the manager read them (for one
+LID if the query names it), and the answer waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VL_ARB_BLOCK = 32
 
 @dataclass(frozen=True)
 class Need:
-    """Tables of one kind (the attribute of the SA record), of all devices (``lid`` 0) or of one."""
+    """Tables of one kind (the attribute of the SA record) of all devices (``lid`` 0) or of one device."""
 
     attr: int
     lid: int = 0
@@ -49,7 +49,7 @@ READ_FROM_DEVICES = {
 
 
 class Inventory:
-    """One reading: :meth:`ask`, then :meth:`heard` for the answers, then ``table``."""
+    """One reading: call :meth:`ask`, then :meth:`heard` with the answers; the result is ``table``."""
 
     def __init__(self, subnet: Subnet, need: Need):
         self.subnet, self.kind = subnet, READ_FROM_DEVICES[need.attr]
@@ -85,8 +85,8 @@ class Inventory:
         row, block = spread(pkey_blocks(self.subnet.db, ports))
         port = ports[row]
         number = np.where(db.external[port], db.port_num[port], 0)
-        # Least significant byte first, as OpenSM on x86 sends it and saquery shows it (requests of both have the
-        # most significant first).
+        # Least significant byte first, as OpenSM on x86 sends it and saquery shows it. (In their requests, the most
+        # significant byte comes first.)
         swapped = (block & 0xFF) << 8 | block >> 8
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
         record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=swapped, portnum=shown)
@@ -117,8 +117,8 @@ class Inventory:
 
 
 def pkey_blocks(db: Database, ports: np.ndarray) -> np.ndarray:
-    """Return int64[n]: blocks of each port's P_Key table (PartitionCap; of external switch ports
-    PartitionEnforcementCap)."""
+    """Return int64[n]: number of blocks of each port's P_Key table (by PartitionCap; for external
+    switch ports by PartitionEnforcementCap)."""
     node = db.port_node[ports]
     partition_cap = NodeInfo.partition_cap.get(db.node_info[node])
     enforced = SwitchInfo.partition_enforcement_cap.get(db.switch_info[node])

@@ -19,11 +19,11 @@ E = SaStatus
 FULL = int(JoinState.FULL | JoinState.SEND_ONLY_FULL)
 JOIN = mask_of(R, "mgid", "port_gid", "join_state")
 CREATE = mask_of(R, "port_gid", "join_state", "qkey", "pkey", "sl", "flow_label", "tclass")
-"""Components that creating a group needs (IBA o15-0.1.2)."""
+"""Components that are required to create a group (IBA o15-0.1.2)."""
 BIT = {name: mask_of(R, name) for name in R.fields if not name.startswith("_")}
 LEVELS = BIT["mtu"] | BIT["rate"] | BIT["packet_life_time"]
 FIXED = ("qkey", "pkey", "sl", "flow_label", "hop_limit", "tclass", "mlid", "scope")
-"""Components that must equal the group's if given."""
+"""Components that must equal the group's if they are given."""
 SA_SIGNATURE = b"\xa0\x1b"
 """Bytes 2-3 of MGIDs that the SA creates."""
 DEFAULT_SCOPE = 2
@@ -98,7 +98,7 @@ class Multicast:
         return Answer(records=group_record(group, gid, member)[None])
 
     def _port(self, subnet: Subnet, r: Request) -> tuple[int, int]:
-        """Return (end that joins or leaves, status)"""
+        """Return (end that joins or leaves, status)."""
         needed = BIT["port_gid"] | BIT["join_state"]
         if r.comp_mask & needed != needed:
             return -1, E.REQ_INSUFFICIENT_COMPONENTS
@@ -136,8 +136,8 @@ class Multicast:
         return group
 
     def _level(self, r: Request, name: str, have: int, least: int, most: int | None = None) -> int | None:
-        """Return MTU, rate (by rank) or lifetime of a new group: the port's value if the request leaves
-        it open."""
+        """Return MTU, rate (as a rank) or lifetime of a new group: the port's value if the request
+        does not fix it."""
         if not r.comp_mask & BIT[name] or not r.comp_mask & BIT[f"{name}_selector"]:
             return have
         wanted, selector = int(R.fields[name].get(r.data)), int(R.fields[f"{name}_selector"].get(r.data))
@@ -162,8 +162,8 @@ class Multicast:
                 return mgid
 
     def _fits(self, subnet: Subnet, r: Request, port: int, group: Group) -> bool:
-        """Return whether this request may join the group: its fixed components equal the group's, and
-        the port supports its MTU and rate."""
+        """Return whether this request may join the group: the components that must be equal are
+        equal, and the port supports the group's MTU and rate."""
         for name in FIXED:
             if r.comp_mask & BIT[name] and int(R.fields[name].get(r.data)) != getattr(group, name):
                 return False
@@ -177,7 +177,7 @@ class Multicast:
     # -- leaving --
 
     def leave(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Delete: leave; the group ends with its last full member (IBA o15-0.1.14)."""
+        """Delete: leave; the group ends when its last full member leaves (IBA o15-0.1.14)."""
         if not r.comp_mask & BIT["mgid"]:
             return Answer(E.REQ_INSUFFICIENT_COMPONENTS)
         port, status = self._port(subnet, r)
@@ -190,7 +190,7 @@ class Multicast:
             return Answer(E.REQ_INVALID)
         if member.proxy is False and r.end != port and not r.trusted:
             return Answer(E.REQ_DENIED)
-        # The answer shows the remaining membership, 0 at the end (as OpenSM's; osmtest checks it).
+        # The answer shows the remaining membership, 0 at the end (as in OpenSM; osmtest checks it).
         left = Member(member.join_state & ~state, member.proxy)
         record = group_record(group, (subnet.config.subnet_prefix, guid), left)
         member.join_state &= ~state
@@ -206,7 +206,8 @@ class Multicast:
     # -- listing --
 
     def list(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Get, GetTable: trusted requesters see every member, others every group (IBA 15.4.1.2; as in OpenSM)."""
+        """Get, GetTable: trusted requesters see every member, other requesters see every group (IBA
+        15.4.1.2; as in OpenSM)."""
         rows = []
         for group in sorted(self.groups.groups.values(), key=lambda g: g.mlid):
             if not r.trusted and r.end >= 0 and not members.has(r.end, group.pkey & 0x7FFF):
@@ -222,8 +223,8 @@ class Multicast:
         return Answer(records=groups[self._levels_match(groups, r, Selector.EXACTLY)])
 
     def _levels_match(self, table: np.ndarray, r: Request, unstated: Selector) -> np.ndarray:
-        """Return bool[n]: groups (uint8[n, 56]) whose MTU, rate and lifetime are as requested;
-        ``unstated`` is the selector of a level that comes without one."""
+        """Return bool[n]: the groups (uint8[n, 56]) whose MTU, rate and lifetime match the request;
+        ``unstated`` is the selector for a level that comes without one."""
         keep = np.ones(len(table), bool)
         for name in ("mtu", "rate", "packet_life_time"):
             if not r.comp_mask & BIT[name]:
@@ -238,15 +239,15 @@ class Multicast:
 
 
 def _allowed(mgid: bytes) -> bool:
-    """Return whether a request may use this MGID. Multicast, no reserved flag, a scope, and no
-    link-local one of those that the SA creates (IBA 4.1.1, 15.2.5.17.2; scope 15 as in OpenSM, whose
-    osmtest requests it)."""
+    """Return whether a request may use this MGID. It must be multicast, with no reserved flag and a
+    valid scope, and not one of the link-local MGIDs that the SA creates (IBA 4.1.1, 15.2.5.17.2;
+    scope 15 is permitted as in OpenSM, whose osmtest requests it)."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4
     made_up = mgid[2:4] == SA_SIGNATURE and scope == LINK_LOCAL
     return mgid[0] == 0xFF and flags <= 1 and scope > 0 and not made_up
 
 
 def broadcast_mgid(pkey: int, scope: int = DEFAULT_SCOPE) -> bytes:
-    """Return MGID of IPoIB's broadcast group of a partition (RFC 4391, 4)."""
+    """Return the MGID of a partition's IPoIB broadcast group (RFC 4391, 4)."""
     full = (pkey | DEFAULT_PKEY & 0x8000).to_bytes(2, "big")
     return bytes((0xFF, 0x10 | scope, 0x40, 0x1B)) + full + bytes(6) + b"\xff\xff\xff\xff"

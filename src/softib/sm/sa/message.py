@@ -1,8 +1,8 @@
 """Requests and answers of subnet administration: their fields, their MADs, and the component mask
 (IBA 15.2.1, 15.4.4, 13.6).
 
-An answer longer than a MAD is in the batch's ``payload``: the whole message, in the form for a driver
-with RMPP; its first 256 bytes are the row itself.
+If an answer is longer than a MAD, the batch's ``payload`` holds the whole message, in the form for
+a driver with RMPP; its first 256 bytes are also the row in the batch.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Request:
-    """``data`` uint8[≥200] is the record in the request; ``trusted``: it came with the SM_Key; ``lid`` and ``qp``
-    are the requester's, ``end`` its row in the subnet (-1: unknown). ``now_ps`` is the time of
-    arrival."""
+    """``data`` uint8[≥200] is the record in the request; ``trusted``: the request has the SM_Key;
+    ``lid`` and ``qp`` are the requester's; ``end`` is its row in the subnet (-1: unknown).
+    ``now_ps`` is the time of arrival."""
 
     method: int
     attr: int
@@ -51,9 +51,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """``records`` uint8[n, size] answer a table; a single answer has one. None: only the status.
+    """``records`` uint8[n, size] answer a table query; a single answer has one record. None: only the status.
 
-    ``wait``: tables that must be read from the devices first (then the query is repeated).
+    ``wait``: the tables that must be read from devices first; the query is then repeated.
     """
 
     status: int = 0
@@ -75,11 +75,11 @@ ANSWER = np.full(256, int(SaMethod.GET_RESP), np.uint8)
 ANSWER[list(RESPONSE)] = list(RESPONSE.values())
 STATUS = H.status.byte
 CLASS_HEADER = SA_DATA - RMPP_HEADER - 12
-"""Bytes between the RMPP header and the data: part of every segment's payload."""
+"""Bytes between the RMPP header and the data; every segment's payload includes them."""
 
 
 def reply_to(requests: MadBatch) -> MadBatch:
-    """Answers without content: addresses swapped, method of the response, no RMPP, no SM_Key."""
+    """Return the answers without content: addresses swapped, method of the response, no RMPP, no SM_Key."""
     reply = requests[np.arange(len(requests))]
     reply.payload = None
     reply.dlid, reply.slid = requests.slid.copy(), requests.dlid.copy()
@@ -93,7 +93,7 @@ def reply_to(requests: MadBatch) -> MadBatch:
 
 
 def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
-    """Return the answer to a single Get, ``mad`` its 256 bytes: status 0 and ``record``."""
+    """Return the answer to a single Get (``mad`` is its 256 bytes): status 0 and ``record``."""
     out = bytearray(MAD_SIZE)
     out[:RMPP_HEADER] = mad[:RMPP_HEADER]
     out[METHOD_AT] = SaMethod.GET_RESP
@@ -116,7 +116,7 @@ def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
 
 
 def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None:
-    """One answer (uint8[256]) with a status and, for a Get or a Set, its record."""
+    """Fill one answer (uint8[256]) with a status and, for a Get or a Set, its record."""
     H.status.set(mad, status)
     if record is not None:
         mad[SA_DATA : SA_DATA + len(record)] = record
@@ -124,8 +124,8 @@ def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None
 
 
 def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
-    """Return one answer (uint8[256]) with a table (uint8[n, size]); the whole message if it is
-    longer than a MAD, else None."""
+    """Fill one answer (uint8[256]) with a table (uint8[n, size]); return the whole message if it is
+    longer than a MAD, otherwise None."""
     data = records.reshape(-1)
     segments = max(1, -(-len(data) // SA_DATA_OCTETS))
     H.attr_offset.set(mad, records.shape[1] // 8 if len(records) else 0)
@@ -143,18 +143,18 @@ def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
 
 
 def selected_components(record: type[Structure], comp_mask: int) -> list[str]:
-    """Return names of the components that a mask selects, in the order of the record. Reserved ones
-    are left out."""
+    """Return the names of the components that a mask selects, in the order of the record. Reserved
+    ones are left out."""
     return [n for bit, n in enumerate(COMPONENTS[record]) if n is not None and comp_mask >> bit & 1]
 
 
 def matching(
     record: type[Structure], table: np.ndarray, comp_mask: int, query: np.ndarray, skip: frozenset[str] = frozenset()
 ) -> np.ndarray:
-    """Return rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query``
-    (uint8[size]). int64[m]
+    """Return the rows int64[m] of ``table`` (uint8[n, size]) whose selected components equal those
+    of ``query`` (uint8[size]).
 
-    Components in ``skip`` are not compared: the kind of record has a separate rule for them.
+    Components in ``skip`` are not compared, because the kind of record has a separate rule for them.
     """
     rows: np.ndarray | None = None
     for name in dict.fromkeys(selected_components(record, comp_mask)):

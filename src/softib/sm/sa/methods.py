@@ -1,7 +1,7 @@
-"""Answers one SA request, by attribute and method (IBA 15.2.5, 15.4).
+"""Answer one SA request, by attribute and method (IBA 15.2.5, 15.4).
 
-Kinds of records that are tables are in :mod:`softib.sm.sa.record_tables`, attributes with their own rules in
-``_METHODS``.
+Kinds of records that are tables are in :mod:`softib.sm.sa.record_tables`; attributes with special
+rules are in ``_METHODS``.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ MULTICAST_PREFIX = 0xFF
 DGID_AT = PathRecord.dgid.byte
 """Offset in a PathRecord of the GID's first byte, which shows whether it is a multicast GID."""
 LID_BIT = 1
-"""LID is the first component of every record that is read from devices."""
+"""Bit of LID, the first component of every record that is read from devices."""
 PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
 C, C2 = SaCapMask, SaCapMask2
 CAP_MASK = C.NOTICE | C.OPTIONAL_RECORDS | C.UD_MULTICAST | C.MULTI_PATH | C.PORT_INFO_CAP_MASK_MATCH
 CAP_MASK2 = C2.FULL_PORT_INFO | C2.EXTENDED_SPEEDS | C2.PORT_INFO_CAP_MASK2_MATCH | C2.SEND_ONLY_FULL_MEMBER
 RESP_TIME = 0x10
-"""4.096 us * 2^16 = 0.27 s: OpenSM's value, and a sweep seldom takes longer."""
+"""4.096 us * 2^16 = 0.27 s, OpenSM's value; a sweep seldom takes longer."""
 QKEY = 0x80010000
 
 
@@ -155,7 +155,7 @@ def _path(a: Administrator, r: Request) -> Answer:
 
 
 def _path_to_group(a: Administrator, r: Request) -> Answer:
-    """Return a path to a multicast GID: the group's MLID and levels."""
+    """Return the path to a multicast GID: the group's MLID and levels."""
     assert a.paths is not None
     group = a.multicast.groups.groups.get(r.data[DGID_AT : DGID_AT + 16].tobytes())
     if group is None or not (r.trusted or (r.end >= 0 and a.members.has(r.end, group.pkey & 0x7FFF))):

@@ -1,9 +1,9 @@
-"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20), paths from any of several ports to any of others, and
-TraceRecord (IBA 15.2.5.19), the nodes of a path in order.
+"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20) holds paths from any of several ports
+to any of several others; TraceRecord (IBA 15.2.5.19) holds the nodes of a path in order.
 
-SubnAdmGetTraceTable sends a PathRecord. IDs of a trace: a node has its NodeGUID, a chassis its SystemImageGUID,
-a port the NodeGUID with its portnum in the top byte. They never change, so there is one
-generation.
+SubnAdmGetTraceTable sends a PathRecord. IDs in a trace: NodeGUID for a node, SystemImageGUID for a
+chassis, and for a port the NodeGUID with the portnum in its top byte. These never change, so there
+is one generation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """Return the nodes on the best path, and its PathRecord (uint8[1 or 0, 64]): every requester
+    """Return the nodes on the best path, and its PathRecord (uint8[1 or 0, 64]). Every requester
     that may see the path may see the trace. Both ends must be given."""
     no_path = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
@@ -62,8 +62,8 @@ def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]
 
 
 def _hops(subnet: Subnet, source: int, target: int, dlid: int) -> list[tuple[int, int, int]] | None:
-    """Return (node, ingress portnum, egress portnum) of each node; -1 at the beginning and end.
-    None: the path does not arrive."""
+    """Return (node, ingress portnum, egress portnum) of each node, with -1 at the beginning and
+    end. Return None if the path does not arrive."""
     db, lft = subnet.db, subnet.routing.lft
     node, into = int(db.port_node[source]), -1
     hops: list[tuple[int, int, int]] = []
@@ -92,7 +92,7 @@ MOST = 127
 
 
 def multi_path(subnet: Subnet, paths: Paths, r: Request) -> Answer:
-    """GetMulti: at most NumbPath paths in all, one of each pair first, then further ones."""
+    """GetMulti: at most NumbPath paths in all, first one path of each pair, then further ones."""
     if r.comp_mask & COUNTS != COUNTS:
         return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
     sources, targets = int(MultiPathRecord.sgid_count.get(r.data)), int(MultiPathRecord.dgid_count.get(r.data))

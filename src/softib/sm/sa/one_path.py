@@ -1,8 +1,9 @@
-"""A single Get(PathRecord), as a host's connection sends it: the result of the columns, computed without columns.
+"""A single Get(PathRecord), as a host sends it for a connection. The result equals that of the
+columns but is computed without columns.
 
-A column of one costs as much as a column of hundreds: three quarters of the time of a single query. So the plain
-case is computed with numbers here; :mod:`softib.sm.sa.path_record` has the rules, and
-answers everything else, including all errors.
+Working on columns of one element costs as much as on hundreds: three quarters of the time of a
+single query. So the plain case is computed with numbers here. :mod:`softib.sm.sa.path_record` has
+the rules, and answers everything else, including all errors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ __all__ = ["OnePath"]
 _BIT = {n: mask_of(PathRecord, n) for n in ("dgid", "sgid", "dlid", "slid", "numb_path", "pkey", "reversible")}
 DGID, SGID, DLID, SLID, PKEY = (_BIT[n] for n in ("dgid", "sgid", "dlid", "slid", "pkey"))
 PLAIN = sum(_BIT.values())
-"""Components of a plain query; NumbPath has no meaning in a Get, and every path here is reversible."""
+"""Components of a plain query; NumbPath has no meaning in a Get, and every path of this
+administrator is reversible."""
 PATH_GET = bytes((1, int(MgmtClass.SUBN_ADM), 2, int(SaMethod.GET)))
 """BaseVersion, MgmtClass, ClassVersion, method."""
 PATH_ATTRIBUTE = int(SaAttr.PATH_RECORD).to_bytes(2, "big")
@@ -44,7 +46,7 @@ class OnePath:
     """Answers for one subnet and its partitions, from views of the arrays that the columns use."""
 
     def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
-        """``open_view``: all requesters may see every path; else only paths from and to the
+        """``open_view``: all requesters may see every path; otherwise only paths from and to the
         requester are answered here."""
         self.subnet = subnet
         self.use(members, open_view)
@@ -58,8 +60,8 @@ class OnePath:
 
     @cached_property
     def _partitions(self) -> tuple[Any, list[int], list[int]]:
-        """State, P_Keys and SLs of the memberships, listed at the first query after a change: thousands of
-        partitions may change many times a second."""
+        """State, P_Keys and SLs of the memberships. They are listed at the first query after a
+        change, because thousands of partitions may change many times a second."""
         members = self._members
         return _view(members.state), members.pkey.tolist(), members.sl.tolist()
 
@@ -78,15 +80,15 @@ class OnePath:
 
     @cached_property
     def _walk_args(self) -> tuple[Any, ...]:
-        """Arguments of the columns' kernel for one path, with the same types, since otherwise it would be compiled
-        again."""
+        """Arguments of the columns' kernel for one path. They have the same types, so that the
+        kernel is not compiled again."""
         source, target = np.zeros(1, self.subnet.end_port.dtype), np.zeros(1, self.subnet.end_port.dtype)
         hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
         return hops_table(self.subnet), source, target, np.zeros(1, np.int64), hops, mtu, rank
 
     @cached_property
     def _path_sl(self) -> Callable[[int, int], int] | None:
-        """The engine's SL of a path between two ends, None if it leaves SLs to the partitions."""
+        """Return the engine's SL of a path between two ends; None if it leaves SLs to the partitions."""
         s = self.subnet
         if s.routing.path_sl is None:
             return None
@@ -144,7 +146,7 @@ class OnePath:
         )
 
     def _end(self, mask: int, gid_bit: int, prefix: int, guid: int, lid_bit: int, lid: int) -> int:
-        """Return the end given by GID and LID, -1 if they do not name the same one."""
+        """Return the end that GID and LID name, -1 if they do not name the same one."""
         end = -1
         if mask & gid_bit:
             end = self._end_of_guid.get(guid, -1) if prefix in (self.prefix, LINK_LOCAL) else -1
@@ -156,8 +158,8 @@ class OnePath:
         return end
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:
-        """Return P_Key and SL of the first partition that both share, one of them as a full member
-        (IBA 10.9.3)."""
+        """Return P_Key and SL of the first partition that has both ends, at least one of them as a
+        full member (IBA 10.9.3)."""
         state, pkeys, sls = self._partitions
         for row, base in enumerate(pkeys):
             of, at = state[row, source], state[row, target]
@@ -166,7 +168,7 @@ class OnePath:
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:
-        """Return smallest MTU and rate on the path, None if there is none."""
+        """Return the smallest MTU and rate on the path; None if there is no path."""
         table, source, target, lid, hops, mtu, rank = self._walk_args
         source[0], target[0], lid[0] = p, d, dlid
         walk(table, source, target, lid, hops, mtu, rank)
@@ -174,5 +176,5 @@ class OnePath:
 
 
 def _view(array: np.ndarray) -> memoryview:
-    """Return its elements as Python integers, five times as fast as NumPy's."""
+    """Return the elements as Python integers, which is five times as fast as NumPy's."""
     return np.ascontiguousarray(array).data

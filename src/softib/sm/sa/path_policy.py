@@ -1,4 +1,4 @@
-"""A QoS policy over the end ports of a subnet: the level of each request for a path."""
+"""A QoS policy applied to the end ports of a subnet: the level of each request for a path."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _KIND = {"CA": NodeType.CA, "SWITCH": NodeType.SWITCH, "ROUTER": NodeType.ROUTER
 
 
 class PathPolicy:
-    """``sl``, ``mtu``, ``rate_rank``, ``life`` int64[levels]: values of a level, NONE if not set. Level 0 is
-    DEFAULT."""
+    """``sl``, ``mtu``, ``rate_rank`` and ``life`` int64[levels] are the values of each level, NONE
+    if not set. Level 0 is DEFAULT."""
 
     def __init__(self, policy: QosPolicy, subnet: Subnet, members: Members, partitions: Sequence[Partition]):
         self.policy, self.subnet = policy, subnet
@@ -41,7 +41,7 @@ class PathPolicy:
             )
             for x in levels
         ]
-        """bool[partitions] for each level: those that its paths may have."""
+        """bool[partitions] for each level: the partitions that its paths may have."""
 
     def _group(self, group: PortGroup, members: Members, partitions: Sequence[Partition]) -> np.ndarray:
         """bool[ends]"""
@@ -75,7 +75,7 @@ class PathPolicy:
         by_service: np.ndarray,
     ) -> np.ndarray:
         """Return int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE
-        if not given, ``service`` uint64[n] counts if ``by_service``."""
+        if not given; ``service`` uint64[n] is used where ``by_service`` is set."""
         level, left = np.zeros(len(source), np.int64), np.ones(len(source), bool)
         for rule in self.policy.rules:
             fits = left & self._ends_fit(rule, source, target)
@@ -104,8 +104,7 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Return notes on the port groups of the subnet's QoS policy without ports: their rules match
-    no port."""
+    """Return notes on port groups of the QoS policy that contain no port of the subnet: their rules match no port."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []
@@ -118,7 +117,7 @@ def unmatched(subnet: Subnet, members: Members) -> list[str]:
 
 
 def inside(values: np.ndarray, ranges: Ranges, mask: int = (1 << 64) - 1) -> np.ndarray:
-    """Return bool[n]: ``values`` uint64[n] within one of the ranges, masked with ``mask``."""
+    """Return bool[n]: whether ``values`` uint64[n], masked with ``mask``, are within one of the ranges."""
     within = np.zeros(len(values), bool)
     cut = np.asarray(values, np.uint64) & np.uint64(mask)
     for first, last in ranges:

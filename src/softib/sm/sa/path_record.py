@@ -1,9 +1,9 @@
-"""PathRecord (IBA 15.2.5.16): paths of the forwarding tables, for any number of pairs at once.
+"""PathRecord (IBA 15.2.5.16): paths in the forwarding tables, for any number of pairs at once.
 
-MTU and rate are the smallest on the path, the P_Key is shared by both ends, the SL is the engine's, else the
-partition's. A DGID of another subnet gives the path to a router of this one (IBA
-chapter 19). With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID,
-then the rest.
+MTU and rate are the smallest on the path. Both ends have the P_Key. The SL is the engine's,
+otherwise the partition's. For a DGID of another subnet, the path leads to a router of this subnet
+(IBA chapter 19). With an LMC, the pairs of LIDs are in OpenSM's order: first pairs whose LIDs are
+in no earlier pair, then the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOP_LIMIT_MAX = 255
 """HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
 BIT = {name: np.uint64(mask_of(R, name)) for name in R.fields if not name.startswith("_")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
-"""Components that a query may fix without effect on the path: the answer repeats them.
+"""Components that a query may give although they do not affect the path; the answer repeats them.
 """
 ECHOED_BITS = np.bitwise_or.reduce([BIT[name] for name in ECHOED])
 
@@ -49,8 +49,8 @@ class Paths:
     # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (source end, target end, status) of each query (uint8[n, 64], uint64[n]); ends are
-        ANY if not given."""
+        """Return (source end, target end, status) of each query (uint8[n, 64], uint64[n]); an end
+        that is not given is ANY."""
         status = np.zeros(len(q), np.uint16)
         source = self._end(q, mask, "sgid", "slid", status)
         target = self._end(q, mask, "dgid", "dlid", status)
@@ -82,16 +82,15 @@ class Paths:
     def gets(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best path of each pair (all given): (records uint8[n, 64], bool[n] where one
-        exists)."""
+        """Return the best path of each pair (all ends given): (records uint8[n, 64], bool[n] where a path exists)."""
         records, owner = self.between(q, mask, source, target, np.ones(len(q), np.int64))
         out, there = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
         out[owner], there[owner] = records, True
         return out, there
 
     def table(self, q: np.ndarray, mask: np.ndarray, source: int, target: int, most: int) -> np.ndarray | None:
-        """Return all paths of one query (uint8[1, 64], uint64[1]), at most ``most`` of a pair;
-        None: too many."""
+        """Return all paths for one query (uint8[1, 64], uint64[1]), at most ``most`` per pair; None
+        if there are too many."""
         n = len(self.subnet)
         from_ = np.arange(n) if source == ANY else np.array([source])
         to = np.arange(n) if target == ANY else np.array([target])
@@ -111,7 +110,7 @@ class Paths:
     def between(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, most: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (records, row of the query of each) of pairs of ends, up to ``most[i]`` each."""
+        """Return (records, row of the query of each) for pairs of ends, up to ``most[i]`` each."""
         row, slid, dlid = self._lid_pairs(q, mask, source, target)
         records, good = self._solve(q[row], mask[row], source[row], target[row], slid, dlid)
         row = row[good]
@@ -190,7 +189,8 @@ class Paths:
         return out, good
 
     def _off_subnet(self, q: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-        """Paths to GIDs of other subnets lead to a router, show the GID, and may pass any number of routers."""
+        """Complete paths to GIDs of other subnets: they lead to a router, contain the GID, and may
+        pass any number of routers."""
         dgid = R.dgid.get(q)
         away = np.flatnonzero((mask & BIT["dgid"] > 0) & self.subnet.is_off_subnet(dgid))
         if len(away):
@@ -211,7 +211,7 @@ class Paths:
     def _partition(
         self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray, level: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (P_Key, SL) of each pair, among the partitions allowed by its level."""
+        """Return (P_Key, SL) of each pair, from the partitions that its level permits."""
         if self.policy is None or all(rows.all() for rows in self.policy.partitions_of_level):
             return self.members.common(source, target, wanted)
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
@@ -235,17 +235,18 @@ class Paths:
 
 
 def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """Return the smaller of both, if there is a limit."""
+    """Return the smaller of both; one without a limit does not count."""
     return np.where(limit == NONE, have, np.minimum(have, limit))
 
 
 def _chosen(
     q: np.ndarray, mask: np.ndarray, name: str, have: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the level of a path with capability ``have``, and whether it satisfies (IBA 15.2.5.16, selectors).
+    """Return the level of a path with capability ``have``, and whether it satisfies the request
+    (IBA 15.2.5.16, selectors).
 
-    A request for exactly, or less than, a value that the path exceeds gets that value: a path may be used below its
-    limit.
+    If a request is for exactly, or less than, a value that the path exceeds, the result is that
+    value: a path may be used below its limit.
     """
     selected = ((mask & BIT[name]) > 0) & ((mask & BIT[f"{name}_selector"]) > 0)
     if not selected.any():
@@ -263,7 +264,7 @@ def _chosen(
 
 @functools.cache
 def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return offsets from the base LIDs: the diagonal first (paths without a common LID), then the
+    """Return offsets from the base LIDs: first the diagonal (paths without a common LID), then the
     others by source."""
     both = min(sources, targets)
     pairs = [(i, i) for i in range(both)]

@@ -1,4 +1,5 @@
-"""Kinds of SA records that are tables: each is a function from the subnet to all its records (IBA 15.2.5)."""
+"""Kinds of SA records that are tables: each kind is a function that returns all its records from
+the subnet (IBA 15.2.5)."""
 
 from __future__ import annotations
 
@@ -33,14 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Kind", "bits_match"]
 
 MATCH_BITS = 1 << 31
-"""AttributeModifier: CapabilityMask in the query selects ports that have at least these bits (IBA 15.4.4.1,
-IsPortInfoCapabilityMaskMatchSupported)."""
+"""With this AttributeModifier, CapabilityMask in the query selects ports that have at least these
+bits (IBA 15.4.4.1, IsPortInfoCapabilityMaskMatchSupported)."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of record: its structure, the function that lists it (uint8[n, size]), whether the list is valid until
-    the next sweep (``lasting``), and the fields that only trusted requesters read (``hidden``)."""
+    """A kind of record: its structure, the function that lists it (uint8[n, size]), whether the
+    list stays valid until the next sweep (``lasting``), and the fields that only trusted requesters
+    see (``hidden``)."""
 
     record: type[Structure]
     table: Callable[[Administrator], np.ndarray]
@@ -49,7 +51,7 @@ class Kind:
 
 
 def _nodes(a: Administrator) -> np.ndarray:
-    """Return NodeRecord (15.2.5.2), one for each end port, ascending by LID. PortGUID and
+    """Return NodeRecords (15.2.5.2), one for each end port, ascending by LID. PortGUID and
     LocalPortNum are those of the end port."""
     subnet = a.administered
     db, ends = subnet.db, slice(subnet.physical)
@@ -69,8 +71,8 @@ def _nodes(a: Administrator) -> np.ndarray:
 
 
 def _ports(a: Administrator) -> np.ndarray:
-    """Return PortInfoRecord (15.2.5.3) of each port whose PortInfo is known, ascending by LID and
-    portnum. All ports of a switch have the LID of its port 0."""
+    """Return a PortInfoRecord (15.2.5.3) for each port whose PortInfo is known, ascending by LID
+    and portnum. All ports of a switch have the LID of its port 0."""
     subnet = a.administered
     rows = subnet.ports_with_info
     out = PortInfoRecord.zeros(len(rows))
@@ -81,7 +83,7 @@ def _ports(a: Administrator) -> np.ndarray:
 
 
 def _switches(a: Administrator) -> np.ndarray:
-    """Return SwitchInfoRecord (15.2.5.5), ascending by LID."""
+    """Return SwitchInfoRecords (15.2.5.5), ascending by LID."""
     subnet = a.administered
     rows = subnet.switch_rows
     out = SwitchInfoRecord.zeros(len(rows))
@@ -91,8 +93,8 @@ def _switches(a: Administrator) -> np.ndarray:
 
 
 def _lfts(a: Administrator) -> np.ndarray:
-    """Return LinearForwardingTableRecord (15.2.5.6) as written to the switches, ascending by LID
-    and block; blocks up to LinearFDBTop."""
+    """Return LinearForwardingTableRecords (15.2.5.6) as written to the switches, ascending by LID
+    and block, for blocks up to LinearFDBTop."""
     subnet = a.administered
     rows, lft = subnet.switch_rows, subnet.routing.lft
     blocks = lft.shape[1] // LFT_BLOCK
@@ -104,7 +106,7 @@ def _lfts(a: Administrator) -> np.ndarray:
 
 
 def _mfts(a: Administrator) -> np.ndarray:
-    """Return MulticastForwardingTableRecord (15.2.5.8) as written to the switches, ascending by
+    """Return MulticastForwardingTableRecords (15.2.5.8) as written to the switches, ascending by
     LID, block and position; empty blocks are left out."""
     subnet, out = a.administered, []
     for row in subnet.switch_rows.tolist():
@@ -118,7 +120,7 @@ def _mfts(a: Administrator) -> np.ndarray:
 
 
 def _managers(a: Administrator) -> np.ndarray:
-    """Return SMInfoRecord (15.2.5.10): this manager first, then those that answered it. The SM_Key
+    """Return SMInfoRecords (15.2.5.10): this manager first, then those that answered it. The SM_Key
     is left out."""
     subnet = a.administered
     ports = [subnet.db.sm_port, *a.other_managers]
@@ -130,8 +132,8 @@ def _managers(a: Administrator) -> np.ndarray:
 
 
 def _links(a: Administrator) -> np.ndarray:
-    """Return LinkRecord (15.2.5.13): every cable once in each direction, ascending by LID and
-    portnum of this end."""
+    """Return LinkRecords (15.2.5.13): every cable once in each direction, ascending by LID and
+    portnum of the first end."""
     db, lid = a.administered.db, a.administered.lid_of_port
     rows = np.flatnonzero(db.port_peer >= 0)
     rows = rows[(lid[rows] > 0) & (lid[db.port_peer[rows]] > 0)]
@@ -141,8 +143,9 @@ def _links(a: Administrator) -> np.ndarray:
 
 
 def _guids(a: Administrator) -> np.ndarray:
-    """Return GUIDInfoRecord (15.2.5.18), as many blocks of an end port as its GUIDCap needs,
-    ascending by LID and block. Entry 0 of block 0 is the PortGUID, the others are alias GUIDs."""
+    """Return GUIDInfoRecords (15.2.5.18), ascending by LID and block; an end port has the number of
+    blocks that its GUIDCap needs. Entry 0 of block 0 is the PortGUID, the others are alias
+    GUIDs."""
     subnet = a.administered
     cap = PortInfo.guid_cap.get(subnet.db.port_info[subnet.end_port[: subnet.physical]]).astype(np.int64)
     end, block = spread(np.maximum(1, -(-cap // GUID_BLOCK)))

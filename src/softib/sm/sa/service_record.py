@@ -24,16 +24,16 @@ HEAD = 8 + 16 + 2
 
 
 class Services:
-    """Records by (ServiceID, GID, P_Key) with the end of the lease and the LID that registered them."""
+    """Records by (ServiceID, GID, P_Key), with the end of the lease and the LID that registered each."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
         self.records: dict[bytes, tuple[np.ndarray, int, int]] = {}
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
-        """Return whether this requester may change the record: the port that registered it, one with
-        its ServiceKey, or a trusted one. (OpenSM permits every port; osmtest renews and deletes its records
-        without the key.)
+        """Return whether this requester may change the record: the port that registered it, a
+        requester with its ServiceKey, or a trusted one. (OpenSM permits it to every port; osmtest
+        renews and deletes its records without the key.)
         """
         knows = bool((R.service_key.get(old[0]) == R.service_key.get(given)).all())
         return knows or r.trusted or r.lid == old[2]
@@ -44,8 +44,8 @@ class Services:
         if r.comp_mask & IDENTITY != IDENTITY:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
-        # The GID is accepted unchecked, as in OpenSM (osmtest registers GIDs that no port has); if a port has it,
-        # that port must have the P_Key.
+        # The GID is accepted unchecked, as in OpenSM (osmtest registers GIDs that no port has). If a port has the
+        # GID, that port must have the P_Key.
         end, pkey = (
             int(subnet.ends_of_gid(R.service_gid.get(record)[None])[0]),
             int(R.service_pkey.get(record)) & 0x7FFF,
@@ -104,7 +104,7 @@ class Services:
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:
-    """Return uint8[1, 176] without the ServiceKey: no answer shows it (IBA C15-0.1.14)."""
+    """Return uint8[1, 176] without the ServiceKey, because no answer may show it (IBA C15-0.1.14)."""
     out = record[None].copy()
     R.service_key.set(out, np.zeros((1, 2), np.uint64))
     return out

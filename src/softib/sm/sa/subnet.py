@@ -1,4 +1,4 @@
-"""The subnet of a finished sweep, as columns from which records are built.
+"""The subnet after a finished sweep, as columns from which records are built.
 
 ``end`` is a row of the end ports, ascending by LID, followed by virtual ports; ``port`` and ``node`` are rows of
 the manager's database.
@@ -68,10 +68,10 @@ RATE_OF_RANK = np.array([0, *RATE_GBPS], np.uint8)
 
 
 def rate_codes(port_info: np.ndarray) -> np.ndarray:
-    """Return the rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]);
+    """Return the rate code of each port from its active width and speed (uint8[n, 64] → uint8[n]);
     2.5 Gb/s if they are unset.
 
-    A rate without a code (an XDR link of 12 lanes) reads as the fastest one with a code.
+    A rate without a code (an XDR link with 12 lanes) is reported as the fastest rate that has a code.
     """
     lane = np.maximum(
         _LANE_GBPS[PortInfo.link_speed_active.get(port_info)],
@@ -94,12 +94,12 @@ class Subnet:
         self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
         self.end_guid = db.port_guid[self.end_port]
         self.physical = len(ends)
-        """Ends before this one are ports, the others virtual ports: with a GUID, partitions and possibly a LID, on
-        another end's port."""
+        """Number of ends that are ports. The ends after them are virtual ports, which have a GUID,
+        partitions and possibly a LID, on another end's port."""
         self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
-        """Alias GUIDs, ascending, and the PortGUID of each."""
+        """Alias GUIDs in ascending order, and the PortGUID of each."""
         self.router_tables = RouterTables()
         """The subnets reported by routers."""
 
@@ -110,7 +110,7 @@ class Subnet:
         rows = rows[np.lexsort((vports.index[rows], lids[rows]))]
         has_lid = vports.lid[rows] > 0
         self.owns_lid = np.concatenate([np.ones(self.physical, bool), has_lid])
-        """bool[ends]: does it have LIDs that no other end has?"""
+        """bool[ends]: whether the end has LIDs that no other end has."""
         if not len(rows):
             return
         shared = np.where(lids[rows] == self.db.port_lid[ports[rows]], self.db.port_lmc[ports[rows]], 0)
@@ -124,7 +124,7 @@ class Subnet:
 
     @cached_property
     def end_of_lid(self) -> np.ndarray:
-        """int32[LIDs]: the end that owns a LID, -1: unassigned."""
+        """int32[LIDs]: the end that has each LID, -1: unassigned."""
         owner = np.full(1 << 16, -1, np.int32)
         size = np.where(self.owns_lid, 1 << self.end_lmc, 0)
         end, offset = spread(size)
@@ -140,7 +140,7 @@ class Subnet:
         return order, self.end_guid[order]
 
     def ends_of_guid(self, guid: np.ndarray) -> np.ndarray:
-        """End of each PortGUID or alias GUID, -1 if there is none. int64[n]"""
+        """Return int64[n]: the end of each PortGUID or alias GUID, -1 if there is none."""
         order, sorted_guid = self._by_guid
         if not len(order):
             return np.full(len(guid), -1)
@@ -151,29 +151,29 @@ class Subnet:
         return np.where((sorted_guid[at] == guid) & (guid != 0), order[at], -1)
 
     def ends_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """End of each GID (uint64[n, 2]) of this subnet, -1 if there is none."""
+        """Return the end of each GID (uint64[n, 2]) of this subnet, -1 if there is none."""
         here = (gid[:, 0] == np.uint64(self.config.subnet_prefix)) | (gid[:, 0] == np.uint64(LINK_LOCAL))
         return np.where(here, self.ends_of_guid(gid[:, 1]), -1)
 
     @cached_property
     def routers(self) -> np.ndarray:
-        """Ends of router ports, ascending by LID."""
+        """The ends of router ports, ascending by LID."""
         kind = self.db.node_type[self.db.port_node[self.end_port]]
         ends = np.flatnonzero(kind == NodeType.ROUTER)
         return ends[np.argsort(self.end_lid[ends], kind="stable")]
 
     def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
-        """Return bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix
-        that is not link-local."""
+        """Return bool[n]: whether these unicast GIDs (uint64[n, 2]) are of other subnets (IBA
+        4.1.1): the prefix is another one and not link-local."""
         prefix = gid[:, 0]
         multicast = (prefix >> np.uint64(56)) == np.uint64(0xFF)
         here = (prefix == np.uint64(self.config.subnet_prefix)) | (prefix == np.uint64(LINK_LOCAL))
         return ~here & ~multicast & (prefix != 0)
 
     def routers_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """End of the router towards each GID of another subnet, -1 if no router leads there.
-        Destinations are distributed among the routers that report their subnet, else among those that report none
-        at all; a GID always has the same one."""
+        """Return the end of the router towards each GID of another subnet, -1 if no router leads
+        there. Destinations are distributed among the routers that report their subnet, otherwise
+        among the routers that report no subnet at all. A GID always gets the same router."""
         ends = np.full(len(gid), -1)
         for prefix in np.unique(gid[:, 0]).tolist():
             routers = self._routers_to(prefix)
@@ -197,7 +197,7 @@ class Subnet:
 
     @cached_property
     def lid_of_port(self) -> np.ndarray:
-        """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 if there is none."""
+        """int64[ports]: LID of each port's end port (of a switch: its port 0), 0 if there is none."""
         db = self.db
         base = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
         lid = np.zeros(db.n_ports, np.int64)
@@ -206,7 +206,7 @@ class Subnet:
 
     @cached_property
     def ports_with_info(self) -> np.ndarray:
-        """Ports with known PortInfo that belong to an end port with a LID, ascending by LID and portnum."""
+        """Ports whose PortInfo is known and whose end port has a LID, ascending by LID and portnum."""
         db = self.db
         rows = np.flatnonzero(db.has_port_info & (self.lid_of_port > 0))
         return rows[np.lexsort((db.port_num[rows], self.lid_of_port[rows]))]
@@ -235,12 +235,12 @@ class Subnet:
 
     @cached_property
     def rate_rank(self) -> np.ndarray:
-        """uint8[ports]: rank of the port's rate from slow to fast."""
+        """uint8[ports]: rank of the port's rate, from slow to fast."""
         return RATE_RANK[rate_codes(self.db.port_info)]
 
     @cached_property
     def graph_end(self) -> np.ndarray:
-        """int64[ends]: row among the graph's end ports (-1: not attached to a switch)."""
+        """int64[ends]: row of the end among the graph's end ports (-1: not attached to a switch)."""
         lids = self.graph.end_lid.astype(np.int64)
         if not len(lids):
             return np.full(len(self), -1)
@@ -249,8 +249,8 @@ class Subnet:
 
     @cached_property
     def path_sl_row(self) -> np.ndarray:
-        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 if one row is used for
-        all."""
+        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 if one
+        row applies to all."""
         table = self.routing.path_sl
         if table is None or len(table) == 1 or not len(self.graph.end_switch):
             return np.zeros(len(self), np.int64)

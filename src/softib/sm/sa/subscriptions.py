@@ -1,8 +1,8 @@
-"""Subscriptions (InformInfo) and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
+"""Subscriptions (InformInfo), and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
 
-Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67 that it raises
-itself, are sent as Report(Notice) to every client with a matching subscription. An unacknowledged
-report is repeated.
+A client subscribes with Set(InformInfo). Every trap that reaches the manager, and traps 64 to 67,
+which it raises itself, are sent as Report(Notice) to every client with a matching subscription. An
+unacknowledged report is repeated.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GID_TRAPS = range(64, 68)
 
 @dataclass(frozen=True)
 class Subscription:
-    """The destination of reports (LID, QP) and their subject (InformInfo, uint8[36]). ``gid`` is
-    the subscriber's."""
+    """The destination of reports (LID, QP) and the events that they cover (InformInfo, uint8[36]).
+    ``gid`` is the subscriber's."""
 
     gid: tuple[int, int]
     lid: int
@@ -45,7 +45,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """Every subscription once, in the order of arrival."""
+    """All subscriptions, each once, in the order of arrival."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
@@ -71,7 +71,7 @@ class Subscriptions:
         return one in self._all
 
     def remove(self, old: Subscription) -> bool:
-        """Remove a subscription. Return False if there was none."""
+        """Remove a subscription. Return False if there was no such subscription."""
         if old not in self._all:
             return False
         del self._all[old]
@@ -84,7 +84,7 @@ class Subscriptions:
             self.remove(left)
 
     def wanted_by(self, notice: np.ndarray, issuer: tuple[int, int]) -> list[Subscription]:
-        """Return subscribers whose subscription matches a Notice (uint8[64]) of this issuer."""
+        """Return the subscribers whose subscription matches a Notice (uint8[64]) of this issuer."""
         n = {f.name: int(f.get(notice)) for f in Notice.named() if f.count == 1}
         gid = issuer
         if n["is_generic"] and n["trap_number"] in GID_TRAPS:
@@ -110,8 +110,8 @@ def _matches(s: Subscription, n: dict[str, int], gid: tuple[int, int]) -> bool:
 
 
 def gid_notice(trap: int, gid: tuple[int, int], lid: int) -> np.ndarray:
-    """Return uint8[64]: 64 GID in service, 65 out of service, 66 group created, 67 deleted; ``lid``
-    is the manager's."""
+    """Return a notice (uint8[64]): 64 GID in service, 65 out of service, 66 group created, 67 group
+    deleted; ``lid`` is the manager's."""
     details = TrapGid.pack(gid=np.array(gid, np.uint64))
     return Notice.pack(
         is_generic=1,
@@ -124,7 +124,7 @@ def gid_notice(trap: int, gid: tuple[int, int], lid: int) -> np.ndarray:
 
 
 def report(notice: np.ndarray, issuer: tuple[int, int], to: list[Subscription]) -> MadBatch:
-    """Report MADs of one notice, a row for each of ``to``."""
+    """Return the Report MADs of one notice, one row for each of ``to``."""
     batch = MadBatch.zeros(len(to))
     batch.dlid[:] = [s.lid for s in to]
     batch.slid[:] = 0
@@ -149,11 +149,11 @@ INFORM_AT = InformInfoRecord.fields["gid"].byte
 
 
 def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
-    """Set(InformInfo): the requester subscribes or unsubscribes; reports go to the QP that sent it.
+    """Handle Set(InformInfo): the requester subscribes or unsubscribes. Reports go to the QP from which it came.
 
-    Security traps only for trusted requesters (IBA 14.2.5.1: they contain keys). ``sees``
-    bool[ends]: ends visible to the requester (None: all); a GID or a range of LIDs with another
-    port is refused, as in OpenSM.
+    Only trusted requesters can subscribe to security traps (IBA 14.2.5.1: they contain keys).
+    ``sees`` bool[ends]: the ends that the requester may see (None: all). As in OpenSM, a GID or a
+    range of LIDs that includes another port is refused.
     """
     inform = r.data[: InformInfo.size].copy()
     wants, qpn = int(InformInfo.subscribe.get(inform)), int(InformInfo.qpn.get(inform))
@@ -181,8 +181,8 @@ def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np
 
 
 def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
-    """Return whether the given issuer, or each port in its range of LIDs, is visible to the requester.
-    LID 0xffff means all: only visible ones are reported."""
+    """Return whether the requester may see the given issuer, or every port in its range of LIDs.
+    LID 0xffff means all: only those that the requester may see are reported."""
     gid = np.asarray(InformInfo.gid.get(inform), np.uint64)
     if gid.any():
         if int(gid[0]) >> 56 == MULTICAST:
@@ -200,8 +200,7 @@ def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | N
 
 
 def inform_table(subscriptions: Subscriptions) -> np.ndarray:
-    """Return uint8[subscriptions, 64]; ``enum`` counts the subscriptions of one subscriber from
-    0."""
+    """Return the subscriptions (uint8[subscriptions, 64]); ``enum`` counts those of one subscriber from 0."""
     out = InformInfoRecord.zeros(len(subscriptions.all))
     seen: dict[tuple[int, int], int] = {}
     for row, s in zip(out, subscriptions.all, strict=True):

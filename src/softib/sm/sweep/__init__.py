@@ -1,1 +1,1 @@
-"""A sweep: discover, assign, route, write, activate. Its phases, its requests, and the handling of answers."""
+"""A sweep: discover, assign, route, write, activate. Phases of a sweep, its requests, and the handling of answers."""

@@ -1,4 +1,4 @@
-"""Answers to the requests of a sweep: data, refusals, and requests without an answer."""
+"""Answers to the requests of a sweep: data, refusals and missing answers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ __all__ = ["SweepAnswers"]
 
 
 class SweepAnswers:
-    """Writes answers to the requests of ``sweep`` into its database, or passes them to the manager that sent the
-    request.
+    """Writes answers to requests of ``sweep`` into its database, or passes them to the manager that sent the request.
 
-    ``stale``: a port had changed when it was read again, or could not be read; ``stale_switches``: NodeGUIDs of the
-    switches with such a port.
+    ``stale``: a port had changed when it was read again, or could not be read. ``stale_switches``:
+    NodeGUIDs of the switches with such ports.
     """
 
     def __init__(self, sweep: Sweep):

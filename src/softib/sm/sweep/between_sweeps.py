@@ -1,11 +1,11 @@
-"""Tasks between sweeps, one at a time: the task that is due, its requests, and the consequences of their answers
-(IBA 14.4).
+"""Tasks between sweeps, one at a time: which task is due, its requests, and what follows from the answers (IBA 14.4).
 
-``control``: Set(SMInfo) to another manager; ``sync``: read the master's LID from the own port; ``poll``: a standby
-polls its master; ``light``: read PortStateChange of every switch; ``again``: of some switches; ``details``: read
-changes of routers' subnets and of adapters' virtual ports; ``isolate``: disable and enable ports; ``groups``:
-program changed multicast groups; ``members``: P_Key tables of ports whose partitions changed; ``aliases``: write
-alias GUIDs; ``read``: tables for a waiting SA query.
+``control``: Set(SMInfo) to another manager. ``sync``: read the master's LID from the manager's own
+port. ``poll``: a standby polls its master. ``light``: read PortStateChange of every switch.
+``again``: of some switches. ``details``: read changes of routers' subnets and adapters' virtual
+ports. ``isolate``: disable and enable ports. ``groups``: program changed multicast groups.
+``members``: P_Key tables of ports whose partitions changed. ``aliases``: write alias GUIDs.
+``read``: tables for a waiting SA query.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ __all__ = ["BetweenSweeps"]
 
 
 class _Task(NamedTuple):
-    """``send`` queues the requests, ``heard`` takes (attribute, tags, data uint8[n, 64]), ``lost`` the tags of
-    requests without a good answer."""
+    """``send`` queues the requests; ``heard`` takes (attribute, tags, data uint8[n, 64]); ``lost``
+    takes the tags of requests without a good answer."""
 
     send: Callable[[RequestQueue], None]
     heard: Callable[[int, np.ndarray, np.ndarray], None] = lambda attr, tags, data: None
@@ -45,8 +45,8 @@ class _Task(NamedTuple):
 
 
 class BetweenSweeps:
-    """:meth:`wanted` names the task that is due at once, :meth:`due` the one due by the clock; :meth:`run` begins a
-    task, :meth:`done` ends it."""
+    """:meth:`wanted` returns the task that is due at once, :meth:`due` the task that is due by the
+    clock; :meth:`run` begins a task, and :meth:`done` ends it."""
 
     def __init__(self, runner: SweepRunner, responder: Responder):
         self.runner, self.responder = runner, responder
@@ -54,12 +54,12 @@ class BetweenSweeps:
         self.has, self.election = runner.mastership.has, runner.mastership.election
         self._check_master_lid = self._look_closer = False
         self._suspects: set[int] = set()
-        """NodeGUIDs for the next sweep: the task found a change there, or could not exclude one."""
+        """NodeGUIDs for the next sweep: a task found a change there, or could not exclude one."""
         self.repartitioned: set[int] = set()
         """PortGUIDs whose partitions changed since their tables were written."""
         self._now_ps = 0
         self._sent = self._accepted = SmControl.STANDBY
-        """Sent Set(SMInfo), and the one that another manager accepted."""
+        """The Set(SMInfo) that was sent, and the one that another manager accepted."""
         self._port_info: np.ndarray | None = None
         """PortInfo of the own port."""
         self._inventory: Inventory | None = None
@@ -89,7 +89,7 @@ class BetweenSweeps:
         return self.has.sa_manager.subnet
 
     def wanted(self, now_ps: int) -> str:
-        """Return the task, or first phase of a sweep, that is due at once; "" for none."""
+        """Return the task, or the first phase of a sweep, that is due at once; "" for none."""
         m, schedule = self.mastership, self.schedule
         sa, master = self.has.sa_manager, m.state == SmState.MASTER
         if m.ready:
@@ -115,8 +115,8 @@ class BetweenSweeps:
         return ""
 
     def due(self, now_ps: int) -> str:
-        """Return the task due by the clock, "" for none. A light sweep that is overdue starts a
-        sweep."""
+        """Return the task that is due by the clock, "" for none. A light sweep that is overdue
+        starts a sweep."""
         m, schedule = self.mastership, self.schedule
         if m.state == SmState.MASTER and schedule.overdue(now_ps):
             return ""
@@ -175,7 +175,7 @@ class BetweenSweeps:
             self.election.heard(tags, data)
 
     def _query_local_port(self, queue: RequestQueue) -> None:
-        """PortInfo of the manager's own port names the master's LID."""
+        """Read PortInfo of the manager's own port, which names the master's LID."""
         self._check_master_lid = False
         if self.mastership.state == SmState.STANDBY:
             self.has.replication.asks(self._now_ps, self.mastership.config.polling_timeout_ps)
@@ -199,8 +199,8 @@ class BetweenSweeps:
         self._look(queue, nodes[np.isin(self._db.node_guid[nodes], touched)])
 
     def _looked(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Suspect switches with PortStateChange, and those whose LinearFDBTop differs from the one set: they were
-        reset."""
+        """Mark as suspect the switches with PortStateChange, and those whose LinearFDBTop differs
+        from the written value, because they were reset."""
         top = SwitchInfo.linear_fdb_top
         reset = top.get(data) != top.get(self._db.switch_info[tags])
         self._suspect(tags[reset | (SwitchInfo.port_state_change.get(data) > 0)])

@@ -1,15 +1,16 @@
 """The directed-route sweep (IBA 14.4.3): the nodes, and the cables between ports.
 
-NodeInfo is sent through every live port, at both ends of a cable. The other attributes of a new node (NodeDescription,
-SwitchInfo, then PortInfo of each port) are read as soon as its NodeInfo arrived; no level has to be complete.
+NodeInfo is sent through every live port, at both ends of a cable. The other attributes of a new
+node (NodeDescription, SwitchInfo, then PortInfo of each port) are read as soon as its NodeInfo
+arrives; a level need not be complete.
 
-A switch raises trap 128 only on the first rise of PortStateChange (IBA 14.2.5.4). So a master clears the bit of a
-switch that it manages before it reads its ports: a later change raises the bit and the trap again. A new switch may
-be another master's; its bit is cleared after the sweep has searched for
-other managers (``tops``), and its ports are read again. A cable counts if both ends name each
-other; one end suffices if the other end's probe was lost. Any other case is a second
-device with the same NodeGUID: it is reported and ignored. No request goes through it,
-so the sweep ends after every port of every distinct GUID was read once.
+A switch raises trap 128 only when PortStateChange first rises (IBA 14.2.5.4). So a master clears
+the bit of a switch that it manages before it reads its ports; a later change then raises the bit
+and the trap again. A new switch may belong to another master. Its bit is cleared after the sweep
+has searched for other managers (``tops``), and its ports are read again. A cable counts if both
+ends name each other; one end suffices if the other end's probe was lost. Anything else is a second
+device with the same NodeGUID: it is reported and ignored. No request goes through such a device, so
+the sweep ends after every port of every distinct GUID was read once.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["Discovery"]
 
 LOCAL = -1
-"""Tag of the first NodeInfo, sent without a port."""
+"""Tag of the first NodeInfo, which is not sent through a port."""
 NOTHING = np.zeros(0, np.uint64)
 
 
 class Discovery:
     """One sweep: queues requests in ``queue``, takes answers by attribute, fills the database.
 
-    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (only those of this master,
-    because traps of another one depend on it). The phase does not wait for devices behind links in INIT
-    (``unawaited`` counts the requests) once everything else is answered: such a device was never
-    managed, and may be silent. A link that is ARMED or ACTIVE leads to a device that answered some
-    manager; it gets all retries.
+    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared. These are only this
+    master's switches, because traps of another master depend on the bit. When everything else is
+    answered, the phase does not wait for devices behind links in INIT (``unawaited`` counts these
+    requests): such a device was never managed and may be silent. A link that is ARMED or ACTIVE
+    leads to a device that has answered some manager, so its requests get all retries.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Return whether the discovery contradicts the last sweep. (Only for a
+        """Whether the discovery contradicts the last sweep. (Only for a
         :class:`~softib.sm.sweep.rediscovery.Rediscovery`.)"""
         self._unawaited: set[int] = set()
         self._waiting: set[int] = set()
-        """Switches whose external ports are read when PortInfo of port 0 has arrived."""
+        """Switches whose external ports are read once PortInfo of port 0 has arrived."""
         self.answering: frozenset[tuple[int, int]] = frozenset()
-        """(NodeGUID, portnum) where a device answered recently: the phase waits for these."""
+        """(NodeGUID, portnum) where a device answered recently; the phase waits for these."""
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -76,9 +77,9 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, np.array([route], np.int32), np.array([LOCAL]))
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to one attribute: ``tags`` as sent, ``data`` uint8[n, 64].
+        """Handle answers to one attribute: ``tags`` as sent, ``data`` uint8[n, 64].
 
-        Raises :class:`LimitError` as soon as more LIDs would be needed than there are.
+        Raises :class:`LimitError` as soon as the subnet needs more LIDs than exist.
         """
         data = np.ascontiguousarray(data)  # many fields are read, of MADs 256 bytes apart
         self._handlers[attr](tags, data)
@@ -87,7 +88,7 @@ class Discovery:
 
     @property
     def unawaited(self) -> int:
-        """Requests through links in INIT that are not answered yet."""
+        """Number of requests through links in INIT that are not answered yet."""
         return len(self._unawaited)
 
     def leave_silent(self) -> None:
@@ -96,7 +97,7 @@ class Discovery:
         self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests without an answer, or refused ones."""
+        """Handle requests that were refused or not answered."""
         db = self.db
         if attr == SmpAttr.NODE_INFO:
             tags = self._with_other_keys(tags)
@@ -164,14 +165,14 @@ class Discovery:
         return db.routes.extend(db.port_route[tags], db.port_num[tags])
 
     def _enter(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray) -> None:
-        """Record the port of each answer: the cable, and, for a CA port seen first, its route."""
+        """Record the port of each answer: its cable and, for a CA port seen for the first time, the route to it."""
         db = self.db
         port = db.node_base[nodes] + NodeInfo.local_port_num.get(info)
         local = tags == LOCAL
         end = ~db.is_switch[nodes]
         self._enter_ends(tags, info, nodes, port, np.flatnonzero(end & (db.port_route[port] < 0)))
         tags, port, end, info = tags[~local], port[~local], end[~local], info[~local]
-        # A CA port has one cable: a second claim comes from another device with this GUID.
+        # A CA port has one cable, so a second claim comes from another device with this GUID.
         twice = end & (db.port_guid[port] != NodeInfo.port_guid.get(info))
         order = np.arange(len(port))
         first_claim = np.full(len(port), -1)
@@ -196,7 +197,7 @@ class Discovery:
         _, first = np.unique(port[new], return_index=True)
         new = new[np.sort(first)]
         rows, owners = port[new], nodes[new]
-        # The answer that added the node came by the node's own route; other ports of it need another one.
+        # The answer that added the node came over the node's own route; its other ports need separate routes.
         _, first = np.unique(owners, return_index=True)
         by_node_route = np.zeros(len(new), bool)
         by_node_route[first] = True
@@ -220,14 +221,14 @@ class Discovery:
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[zero], zero, 0)
 
     def _ports_due(self, switches: np.ndarray) -> None:
-        """Read the external ports of ``switches``, as soon as port 0 of each gives the modifier
+        """Read the external ports of ``switches`` once port 0 of each gives the modifier
         (:meth:`Database.port_modifier`)."""
         ready = self.db.has_port_info[self.db.node_base[switches]]
         self._ask_ports(switches[ready])
         self._waiting.update(switches[~ready].tolist())
 
     def _port0_known(self, tags: np.ndarray) -> None:
-        """The answers of ports ``tags`` arrived or were lost."""
+        """Handle answers of ports ``tags``, which arrived or were lost."""
         if self._waiting:
             nodes = self.db.port_node[tags[self.db.port_num[tags] == 0]]
             due = nodes[np.isin(nodes, np.fromiter(self._waiting, np.int64))]
@@ -278,7 +279,7 @@ class Discovery:
         self._probe(tags[up & through & ~db.port_probed[tags]])
 
     def _probe(self, rows: np.ndarray) -> None:
-        """Request NodeInfo of the devices at ports ``rows``."""
+        """Request NodeInfo from the devices at ports ``rows``."""
         db = self.db
         deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
@@ -291,8 +292,8 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
 
     def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
-        """Repeat the request to devices at ports ``tags``, which did not answer, with the next M_Key;
-        return the ports for which no key is left."""
+        """Repeat the request to the devices at ports ``tags`` that did not answer, with the next
+        M_Key; return the ports for which no key is left."""
         if not self._keys_tried:
             return tags
         db, given_up = self.db, []
@@ -312,7 +313,7 @@ class Discovery:
         return np.array(given_up, np.int64)
 
     def _keys_that_fit(self, tags: np.ndarray, info: np.ndarray) -> None:
-        """Record the M_Keys with which devices answered."""
+        """Record the M_Keys to which devices answered."""
         if not self._keys_tried:
             return
         for port, guid in zip(tags.tolist(), NodeInfo.port_guid.get(info).tolist(), strict=True):
@@ -321,7 +322,7 @@ class Discovery:
                 self.mkeys.guess(guid, tried[-1], first=len(tried) == 1)
 
     def _unknown(self, rows: np.ndarray) -> list[int]:
-        """Return those of ports ``rows`` without a known answering device."""
+        """Return those of the ports ``rows`` at which no answering device is known."""
         if not self.answering:
             return list(rows.tolist())
         locations = self.db.locations(rows)
@@ -334,8 +335,8 @@ class Discovery:
     # -- the end of the sweep --
 
     def finish(self) -> None:
-        """Keep the cables confirmed by both ends and the nodes that answered enough; ``sm_port`` becomes -1 if the
-        manager's own port did not."""
+        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port``
+        becomes -1 if the manager's own port did not answer."""
         self._over = True
         self._confirm_cables()
         self._leave_out()
@@ -350,7 +351,7 @@ class Discovery:
             db.sm_port = -1
 
     def _leave_out(self) -> None:
-        """Nothing: everything that a discovery found is present."""
+        """Remove nothing: everything that a full discovery found is present."""
 
     def _confirm_cables(self) -> None:
         db = self.db

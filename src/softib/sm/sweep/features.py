@@ -1,8 +1,8 @@
 """Phases of a sweep for optional features of a subnet: link policy, partitions, QoS, adaptive routing, congestion
 control.
 
-Each is selected by the configuration, stores the values that it wrote in
-:class:`~softib.sm.stores.Stores`, and is inactive otherwise.
+Each feature is selected by the configuration and stores the values that it wrote in
+:class:`~softib.sm.stores.Stores`; without a configuration it is inactive.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["Features"]
 
 
 class Features:
-    """``enter`` has the function that queues each phase's requests. ``wanted`` (PortInfo of all
-    ports), ``reset`` (switches without any written state) and ``fresh`` (bool[ports]: ports that
-    came up again, and those of switches that were reset) are the sweep's."""
+    """``enter`` maps each phase to the function that queues its requests. The sweep provides
+    ``wanted`` (PortInfo of all ports), ``reset`` (switches without any written state) and ``fresh``
+    (bool[ports]: ports that came up again, and those of switches that were reset)."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
@@ -44,7 +44,7 @@ class Features:
         self.wanted = np.zeros((0, 64), np.uint8)
         self.reset, self.fresh = np.zeros(0, np.int64), np.zeros(0, bool)
         self.training: set[int] = set()
-        """NodeGUIDs of switches whose links train again."""
+        """NodeGUIDs of switches whose links are training again."""
         self._links: LinkPolicyManager | None = None
         self._extensions: LinkExtensions | None = None
         self._pkeys: PkeyManager | None = None
@@ -71,20 +71,20 @@ class Features:
     # -- progress of the sweep --
 
     def configured(self, wanted: np.ndarray) -> None:
-        """The target PortInfo is complete except for QoS, which adds its part."""
+        """Continue when the target PortInfo is complete except for QoS, which adds its part."""
         self.wanted = wanted
         if self.config.qos is not None:
             self._qos = QosManager(self.database, self.config.qos, wanted)
             self._qos.set_high_limit(wanted)
 
     def routed(self, graph: SwitchGraph, routing: Routing, reset: np.ndarray, fresh: np.ndarray) -> None:
-        """Routes are computed, and the state of each switch is known."""
+        """Continue when routes are computed and the state of each switch is known."""
         self.graph, self.routing, self.reset, self.fresh = graph, routing, reset, fresh
 
     @property
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports, and whether they check the P_Keys of incoming and of outgoing packets; empty if partitions
-        are not programmed."""
+        """Switch ports, and whether they check the P_Keys of incoming and outgoing packets; empty
+        if partitions are not programmed."""
         return [] if self._pkeys is None else self._pkeys.enforcing()
 
     # -- entering a phase --
@@ -152,7 +152,7 @@ class Features:
     # -- answers --
 
     def link_extensions(self, attr: int, ports: np.ndarray, data: np.ndarray | None) -> None:
-        """Answers about FDR10 and FEC of ports; None: no good answer."""
+        """Handle answers about FDR10 and FEC of ports; None means no good answer."""
         assert self._extensions is not None
         if data is None:
             self._extensions.lost(attr, ports)
@@ -160,7 +160,7 @@ class Features:
             self._extensions.heard(attr, ports, data)
 
     def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> bool:
-        """Answers to requests of ``phase``; False if the phase is none of these."""
+        """Handle answers to requests of ``phase``; return False if the phase belongs to no feature."""
         if phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
@@ -179,8 +179,8 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Return requests without a good answer: the state of these devices is unknown. Returns the
-        nodes (rows) to name in the report, None if it names them already or need not."""
+        """Handle requests without a good answer: the state of these devices is unknown. Returns the
+        nodes (rows) to name in the report; None if the report names them already or need not."""
         db = self.database
         if phase == "congestion":
             nodes = np.unique(db.port_node[tags])

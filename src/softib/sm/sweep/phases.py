@@ -1,4 +1,4 @@
-"""The phases of a sweep, in order, and the interface of extensions that add some."""
+"""The phases of a sweep in order, and the interface for extensions that add phases."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ GMP_PHASES = {
 
 
 class SweepExtension:
-    """Base of an extension: phases of a sweep for protocols that only softib's devices have.
+    """Base class of an extension: phases of a sweep for protocols that only softib's devices have.
 
-    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; the core of a sweep names them nowhere else.
-    ``enter``: phase → the function that queues its requests.
+    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; the core of a sweep refers
+    to them nowhere else. ``enter``: phase → the function that queues its requests.
     """
 
     def __init__(self, sweep: Sweep):
@@ -105,7 +105,7 @@ class SweepExtension:
         """Ports have their LIDs now."""
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to requests of its phases: ``tags`` as queued, ``data`` uint8[n, 64]."""
+        """Handle answers to requests of its phases: ``tags`` as queued, ``data`` uint8[n, 64]."""
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests of its phases without a good answer."""
+        """Handle requests of its phases without a good answer."""

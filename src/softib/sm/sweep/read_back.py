@@ -1,8 +1,10 @@
-"""Tables of switches programmed by another manager: read before they are written (IBA 14.2.5.10, 14.2.5.12).
+"""Tables of switches that another manager programmed: they are read before they are written (IBA
+14.2.5.10, 14.2.5.12).
 
-A manager that takes over does not have the tables. For a switch with a nonzero LinearFDBTop, it reads the
-forwarding table up to there, and the multicast blocks that groups use. The sweep then sets only differences, so a
-right table is not rewritten while packets pass. A block without an answer is written.
+A manager that takes over does not have the tables. For a switch with a nonzero LinearFDBTop, it
+reads the forwarding table up to that LID, and the multicast blocks that groups use. The sweep then
+sends only differences, so a correct table is not rewritten while packets pass. A block without an
+answer is written.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ __all__ = ["ReadBack"]
 
 
 class ReadBack:
-    """A reading of tables: :meth:`ask` sends the requests, :meth:`heard` takes the answers,
+    """One reading of tables: :meth:`ask` sends the requests, :meth:`heard` takes the answers, and
     :meth:`finish` passes complete tables to ``store`` and ``groups``.
 
     ``nodes``: switches of ``db`` whose tables are unknown.

@@ -1,16 +1,18 @@
 """Incremental discovery: reads switches that changed and takes the rest from the last sweep (IBA 14.4.3).
 
-All ports are read of switches that reported PortStateChange, or were named by a trap. A cable counts as
-unchanged if the port was ACTIVE and still is; devices at any other port that is up are read again. The
-switch at the other end of a removed cable is read, too: its trap may have been lost with the cable.
+All ports of a switch are read if it reported PortStateChange or a trap named it. A cable counts as
+unchanged if its port was and still is ACTIVE. Devices at all other ports that are up are read
+again. The switch at the other end of a removed cable is read too, because its trap may have been
+lost with the cable.
 
-A directed route may cross the failed cable. So before a node is read, the ports of its route are,
-from the manager outwards, until one is known to be unchanged in this sweep: requests are sent only over proved
-routes, and none waits for its timeout. When a cable is removed, the routes are
+A directed route may cross the failed cable. So before a node is read, the ports of its route are
+read, from the manager outwards, unless they are known to be unchanged in this sweep. Requests thus
+use only proved routes, and none waits for its timeout. When a cable is removed, the routes are
 computed again. Unreachable nodes are removed.
 
-A contradiction (a NodeGUID in two locations, a route that fails during the walk, the manager's own port not ACTIVE)
-sets ``distrusted``: the manager then discovers everything.
+A contradiction sets ``distrusted``, and the manager then discovers everything. Contradictions are:
+one NodeGUID in two locations, a route that fails during the walk, the manager's own port not
+ACTIVE.
 """
 
 from __future__ import annotations
@@ -35,15 +37,15 @@ UNREACHABLE, PROVED = -1, -2
 
 @dataclass
 class Resume:
-    """The start of an incremental sweep: the database of the last one (unchanged), and the NodeGUIDs to read."""
+    """The start of an incremental sweep: the database of the last sweep (unchanged), and the NodeGUIDs to read."""
 
     database: Database
     suspects: set[int] = field(default_factory=set)
 
 
 class Rediscovery(Discovery):
-    """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to read. Devices
-    that did not answer all requests of the last sweep are read, too."""
+    """``db`` is a copy of the last sweep's database, which is changed; ``suspects``: NodeGUIDs of
+    the nodes to read. Devices that did not answer all requests of the last sweep are read too."""
 
     def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
         super().__init__(db, queue, report, config, managed=db.node_guid.copy())
@@ -58,7 +60,7 @@ class Rediscovery(Discovery):
         self._queried: set[int] = set()
         up = db.external & (db.port_state() >= PortState.INIT) & (db.port_peer < 0)
         self._silent = np.flatnonzero(up).tolist()
-        """Ports that are up, without an answering device."""
+        """Ports that are up but have no answering device."""
         self._proved: set[int] = set()
         self._checking: set[int] = set()
         self._described: set[int] = set()
@@ -80,13 +82,14 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """A port of a route, or a node at the end of a proved one, that does not answer contradicts the last sweep."""
+        """Handle a port of a route, or a node at the end of a proved route, that does not answer:
+        this contradicts the last sweep."""
         if attr == SmpAttr.PORT_INFO and not self._over and self._checking.intersection(tags.tolist()):
             self.distrusted = True
         super().lost(attr, tags, why)
 
     def _forget_mute(self) -> None:
-        """Nodes and CA ports that the last sweep could not read count as never seen."""
+        """Treat nodes and CA ports that the last sweep could not read as never seen."""
         db = self.db
         db.port_probed[:] = False
         if not db.node_ok.all():
@@ -111,7 +114,7 @@ class Rediscovery(Discovery):
                 self._left[node] = True
 
     def _go_on(self) -> None:
-        """Read every node with a proved route, and the first unproved port of each other route."""
+        """Read every node whose route is proved, and the first unproved port of every other route."""
         if not self._left and not self._silent:
             return
         db, ask, check = self.db, [], {}
@@ -138,8 +141,8 @@ class Rediscovery(Discovery):
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
     def _unproved(self, node: int) -> int:
-        """Return the unproved port nearest to the manager on the route to ``node``; PROVED, or
-        UNREACHABLE if no cable leads there."""
+        """Return the unproved port on the route to ``node`` that is nearest to the manager; PROVED,
+        or UNREACHABLE if no cable leads there."""
         nearest, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:
@@ -196,7 +199,7 @@ class Rediscovery(Discovery):
         self._probe(tags[up & ~db.port_probed[tags]])
 
     def _cut(self, ports: np.ndarray) -> None:
-        """The device at each of ``ports`` may have been removed or exchanged."""
+        """Record that the device at each of ``ports`` may have been removed or exchanged."""
         if not len(ports):
             return
         db = self.db
@@ -237,7 +240,7 @@ class Rediscovery(Discovery):
         self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
 
     def _leave_out(self) -> None:
-        """Remove unreachable nodes; the report then uses the new rows."""
+        """Remove unreachable nodes, and renumber the rows in the report."""
         db, report = self.db, self.report
         removed = reroute(db) == UNREACHABLE
         self.mkeys.fill(db)
@@ -250,13 +253,12 @@ class Rediscovery(Discovery):
 
 
 def reroute(db: Database) -> np.ndarray:
-    """Give every node and port that is reachable over known cables the shortest directed route (IBA 14.2.2) from
-    the manager's port, without a request to any device.
+    """Give every node and port that is reachable over known cables the shortest directed route (IBA
+    14.2.2) from the manager's port. No request is sent.
 
-    Routes are added, none is changed: outstanding requests keep theirs, and unreachable ones keep their last.
-    Returns int32[nodes]: the ingress port (row) of a node, -2 for the manager's own
-    node, -1 for an unreachable node. ``db.sm_port``
-    must be known.
+    Routes are added, never changed: outstanding requests keep their routes, and unreachable nodes
+    keep their last one. Returns int32[nodes]: the ingress port (row) of a node, -2 for the
+    manager's own node, -1 for an unreachable node. ``db.sm_port`` must be known.
     """
     peer, port_node, switch = db.port_peer, db.port_node, db.is_switch
     via = np.full(db.n_nodes, -1, np.int32)
@@ -282,7 +284,7 @@ def reroute(db: Database) -> np.ndarray:
     db.node_route[reached] = route[reached]
     on_switch = switch[port_node] & reached[port_node]
     db.port_route[on_switch] = route[port_node[on_switch]]
-    # Every port of a CA has a separate route; the manager's has no hops.
+    # Each port of a CA has a separate route; the route to the manager's own port has no hops.
     into_ca = cabled[~switch[to_node] & reached[from_node] & (peer[cabled] != db.sm_port)]
     entered_here = via[port_node[peer[into_ca]]] == into_ca
     db.port_route[peer[into_ca[entered_here]]] = route[port_node[peer[into_ca[entered_here]]]]

@@ -32,7 +32,7 @@ GMP_NAMES = {
 
 @dataclass
 class SweepCounts(Result):
-    """Results of a sweep, and its MADs."""
+    """Results of a sweep, and the MADs that it sent."""
 
     nodes: int = 0
     switches: int = 0
@@ -40,7 +40,7 @@ class SweepCounts(Result):
     links: int = 0
     lids: int = 0
     mads: dict[str, int] = field(default_factory=dict)
-    """Method and attribute (``Get NODE_INFO``) → requests sent, without retries."""
+    """Method and attribute (``Get NODE_INFO``) → number of requests sent, without retries."""
     retries: int = 0
     timeouts: int = 0
     strays: int = 0
@@ -61,10 +61,11 @@ class SweepCounts(Result):
 class SweepReport(SweepCounts):
     """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
 
-    ``duplicates`` are (NodeGUID, port behind which a second device has it); ``silent_ports`` (port, why): nothing
-    usable behind a live port; ``mute_ports`` and ``mute_nodes``: a device that stopped answering; ``wrong_answers``
-    (NodeGUID, message): devices with contradictory answers (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``:
-    ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
+    ``duplicates``: (NodeGUID, port behind which a second device has this GUID). ``silent_ports``:
+    (port, reason) with nothing usable behind a live port. ``mute_ports`` and ``mute_nodes``:
+    devices that stopped answering. ``wrong_answers``: (NodeGUID, message) of devices with
+    contradictory answers (:mod:`~softib.sm.sweep.wrong_answers`). ``locked``: ports that hide their
+    M_Key from this manager. Ports are rows of the manager's database, -1 = the manager's own.
     """
 
     refused: dict[str, int] = field(default_factory=dict, metadata=HIDDEN)
@@ -78,11 +79,11 @@ class SweepReport(SweepCounts):
     phase_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds."""
     sls: list[Any] = field(default_factory=list, metadata=HIDDEN)
-    """:class:`~softib.sm.managers.sl2vl.SlTrouble` of SLs in use that a port drops or starves."""
+    """:class:`~softib.sm.managers.sl2vl.SlTrouble` for each SL in use that a port drops or starves."""
     tables_change: str = "unchanged"
-    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself,
-    unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: the result is unknown
-    (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
+    """Whether a credit loop can arise while forwarding tables change: acyclic, loop,
+    loops-by-itself, unchanged; or, if the result is unknown, unknown-sls, sl2vl-changes, too-large
+    or unknown-tables (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list, metadata=HIDDEN)
@@ -104,8 +105,8 @@ class SweepReport(SweepCounts):
         self.notes += [f"{db.port_name(p)} has IsSM set" for p in np.flatnonzero(is_sm).tolist()]
 
     def describe(self, db: Database) -> None:
-        """Convert the errors into ``problems``: a line each, the first 20 of a kind. Those about devices
-        and ports that the sweep did not bring up are also ``left_out``."""
+        """Convert the errors into ``problems``, one line each, at most 20 of a kind. Problems of
+        devices and ports that the sweep did not bring up are also in ``left_out``."""
         lines: list[str] = []
         _some(
             lines,
@@ -140,7 +141,7 @@ class SweepReport(SweepCounts):
 
 
 def attribute_name(kind: int) -> str:
-    """Name of an SMP's attribute, or of class and attribute of a GMP
+    """Return the name of an SMP's attribute, or of class and attribute of a GMP
     (:func:`~softib.mad.gmp_requests.kind_of`)."""
     if kind < 1 << 16:
         return SmpAttr(kind).name

@@ -1,4 +1,5 @@
-"""Runs sweeps from phase to phase: the next is entered when all requests of one are answered or abandoned."""
+"""Runs sweeps from phase to phase: the next phase is entered when all requests of the current one
+are answered or abandoned."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class Phase:
 
 
 class SweepRunner:
-    """``sweep`` is the current or last one, ``count`` the number started, ``graph`` and ``routing`` those of the
-    last routing. ``mastership`` has the state of the election."""
+    """``sweep`` is the current or last sweep, ``count`` the number of sweeps started; ``graph`` and
+    ``routing`` are those of the last routing. ``mastership`` holds the state of the election."""
 
     def __init__(self, transactor: Transactor, phase: Phase):
         self.transactor, self.phase = transactor, phase
@@ -48,8 +49,8 @@ class SweepRunner:
         self.routing: Routing | None = None
         self.count = 0
         self.drained_ps = NEVER_PS
-        """Time when packets of old entries have drained, so that the next stage of forwarding tables may begin;
-        NEVER_PS: none."""
+        """Time at which packets of old entries have drained, so that the next stage of forwarding
+        tables may begin; NEVER_PS: no stage waits."""
         self._ended_well = False
 
     def connect(self, mastership: Mastership) -> None:
@@ -110,14 +111,14 @@ class SweepRunner:
         self._enter(now_ps, PHASES[0])
 
     def start_over(self, now_ps: int) -> None:
-        """The changes contradict the last sweep: discover the whole subnet."""
+        """Discover the whole subnet, because the changes contradict the last sweep."""
         self.transactor.abandon()
         self.schedule.whole = True
         self.begin(now_ps)
 
     def leave_silent(self) -> bool:
-        """Return whether discovery only waits for overdue answers over links in INIT. It then continues
-        without them; :class:`SilentPorts` sends the requests again."""
+        """Return whether discovery waits only for overdue answers over links in INIT. It then
+        continues without them; :class:`SilentPorts` sends these requests again."""
         discovery, t = self.sweep.discovery, self.transactor
         if self.phase.name != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False
@@ -171,7 +172,7 @@ class SweepRunner:
     # -- ends --
 
     def give_up(self) -> None:
-        """The subnet cannot be managed, or is another manager's."""
+        """Abandon the sweep: the subnet cannot be managed, or belongs to another manager."""
         if self.phase.name == "tables":
             self.mastership.has.stores.lft.tables.clear()  # it is unknown which Sets took effect
         self.phase.leave()

@@ -1,8 +1,8 @@
-"""The schedule of a manager: requested sweeps, light sweeps, polls, and devices that are read again.
+"""The schedule of a manager: requested sweeps, light sweeps, polls, and devices to read again.
 
-A port sends no trap earlier than SubnetTimeOut after the previous one (IBA 14.2.5.1, o14-2): a link that comes back
-within that time is reported late. So PortStateChange of the switches of an incremental sweep is
-read a few times until their next trap could arrive.
+A port sends no trap earlier than SubnetTimeOut after the previous one (IBA 14.2.5.1, o14-2), so a
+link that comes back within that time is reported late. So PortStateChange of the switches of an
+incremental sweep is read several times until their next trap could arrive.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["Schedule"]
 
 RECHECK_PS = 2 * 10**12
-"""Time until a master checks again whether a higher manager that was discovering is ready to take over."""
+"""Time until a master checks again whether a higher manager that was still discovering is ready to take over."""
 REREAD_PARTS = (8, 4, 2, 1, 0.8)
-"""Switches of an incremental sweep are read again after an eighth of SubnetTimeOut, a quarter …, and once at its
-end."""
+"""Switches of an incremental sweep are read again after an eighth of SubnetTimeOut, after a
+quarter, and so on, and once at its end."""
 SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
-"""Devices that did not answer everything are read again after 2 s, 4 s … 64 s."""
+"""Devices that did not answer everything are read again after 2 s, 4 s, … 64 s."""
 
 
 @dataclass
 class Schedule:
-    """``sweep``: one shall begin at once, of the ``whole`` subnet or only of the ``suspects`` (NodeGUIDs).
-    ``look_ps``: the next light sweep of a master, the next poll of a standby.
-    ``touched`` (NodeGUIDs) are read again at the times ``relook_ps``."""
+    """``sweep``: a sweep must begin at once, of the ``whole`` subnet or only of the ``suspects``
+    (NodeGUIDs). ``look_ps``: time of a master's next light sweep, or of a standby's next poll. The
+    ``touched`` switches (NodeGUIDs) are read again at the times ``relook_ps``."""
 
     sweep: bool = True
     whole: bool = True
@@ -58,8 +58,8 @@ class Schedule:
         self.suspects |= nodes
 
     def suspect_lids(self, lids: tuple[int, ...], db: Database, subnet: Subnet | None) -> None:
-        """Devices with these LIDs reported a change. ``db`` is the current sweep's, ``subnet`` that of
-        the last one."""
+        """Record that devices with these LIDs reported a change. ``db`` is the current sweep's
+        database, ``subnet`` that of the last sweep."""
         self.sweep = True
         for lid in lids:
             ports = np.flatnonzero((db.port_lid == lid) & (lid > 0))
@@ -76,21 +76,21 @@ class Schedule:
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
-        """:attr:`touched` switches changed again. The following sweep does not restart the series: a switch that
-        always reports changes would keep the manager busy."""
+        """:attr:`touched` switches changed again. The following sweep does not restart the series:
+        a switch that always reports changes would keep the manager busy."""
         self.suspect(nodes)
         self._by_itself = True
 
     def relook(self, now_ps: int) -> bool:
-        """Return whether :attr:`touched` switches are due to be read."""
+        """Return whether the switches in :attr:`touched` are due to be read."""
         due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
         while self.relook_ps and now_ps >= self.relook_ps[0]:
             self.relook_ps.pop(0)
         return due
 
     def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
-        """Record the end of a master's sweep; ``troubled``: devices did not answer everything; ``wrong``: those
-        (NodeGUIDs) with impossible answers."""
+        """Record the end of a master's sweep. ``troubled``: devices did not answer everything;
+        ``wrong``: NodeGUIDs of devices with impossible answers."""
         if (
             self._was_whole
         ):  # repeated traps start sweeps of some devices, and must not delay the light sweep of all others
@@ -106,11 +106,12 @@ class Schedule:
         self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
 
     def recheck(self, now_ps: int, higher: bool) -> None:
-        """A higher manager that still discovers will become standby soon; no message reports when."""
+        """Check again later: a higher manager that still discovers will soon become standby, and no
+        message reports when."""
         self.recheck_ps = now_ps + RECHECK_PS if higher else NEVER_PS
 
     def due_ps(self, state: SmState, config: SmConfig, replication_ps: int) -> int:
-        """Return the time when the switches, or the master, are read again."""
+        """Return the time when the switches, or the master, are next read."""
         if state == SmState.STANDBY:
             return min(self.look_ps, replication_ps)
         if state != SmState.MASTER:

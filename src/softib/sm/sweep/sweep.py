@@ -55,16 +55,17 @@ EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
 
 
 class Sweep:
-    """``registered``: PortGUIDs of the previous sweep; ports not among them shall subscribe and
-    join again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
-    ``lids``: the LIDs of each PortGUID, which outlive the sweep. ``before``: results of the
-    previous sweep; devices with different answers are reported. ``master``: the manager is already
-    master, so it clears PortStateChange of the switches that it managed before it reads their
-    ports. For other switches, and before the election, it clears the bit when the switches are
-    programmed, and reads their ports ``again``; ``answers.stale`` is then set if one had changed.
+    """``registered``: PortGUIDs of the previous sweep. Clients on other ports must subscribe and
+    join again (None: clients on all ports, because the manager is a new master, IBA 14.4.1; OpenSM
+    does the same). ``lids``: the LIDs of each PortGUID, which outlive the sweep. ``before``:
+    results of the previous sweep; devices whose answers differ are reported. ``master``: the
+    manager is already master, so it clears PortStateChange of the switches that it managed before
+    it reads their ports. For other switches, and before the election, it clears the bit when the
+    switches are programmed, and reads their ports ``again``. ``answers.stale`` is then set if a
+    port had changed.
 
-    ``resume``: an incremental sweep discovers only changes since that database (the manager is the master then).
-    ``stores`` and ``groups`` outlive the sweep: they have the state of devices.
+    ``resume``: an incremental sweep discovers only the changes since that database (the manager is
+    then master). ``stores`` and ``groups`` outlive the sweep: they hold the state of devices.
     """
 
     def __init__(
@@ -92,20 +93,21 @@ class Sweep:
         self._reset = np.zeros(0, np.int64)
         """Switches without any of the written state."""
         self.fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up again, and those of switches that were reset, and of nodes that were
-        absent."""
+        """bool[ports]: ports that came up again, and those of switches that were reset and of nodes
+        that were absent."""
         self._back = np.zeros(0, np.int64)
-        """Nodes absent in the previous sweep: another manager may have written to them."""
+        """Nodes that were absent in the previous sweep: another manager may have written to them."""
         self.fallen: list[tuple[int, int]] = []
-        """(NodeGUID, portnum) of switch ports whose link failed since the previous sweep."""
+        """(NodeGUID, portnum) of switch ports whose link has failed since the previous sweep."""
         self.misled = False
-        """Did other devices answer in the previous sweep, so that its data of unread devices cannot be trusted?"""
+        """Whether the wrong devices answered in the previous sweep, so that its data about devices
+        not read again cannot be trusted."""
         self._resumed = resume is not None
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
         self.discovery.mkeys = stores.mkeys
         self.update: LftUpdate | None = None
-        """The change of forwarding tables that ``tables`` writes."""
+        """The change of forwarding tables that phase ``tables`` writes."""
         self.held: ReadBack | None = None
         """The reading of the phase ``held``."""
         self.wanted = np.zeros((0, 64), np.uint8)
@@ -113,7 +115,7 @@ class Sweep:
         self._changed_switches = np.zeros(0, np.int64)
         self.features = Features(self.database, self.queue, config, stores, self.report)
         self.suspects = None if resume is None else resume.suspects
-        """NodeGUIDs that an incremental sweep reads, None in a whole one."""
+        """NodeGUIDs that an incremental sweep reads, None for a whole sweep."""
         self.extensions = tuple(extension(self) for extension in EXTENSIONS)
         self.answers = SweepAnswers(self)
         between = lambda: link_mgr.between(self.database, self._reset)
@@ -161,12 +163,12 @@ class Sweep:
         return extension is not None and extension.idle
 
     def extension_of(self, phase: str) -> SweepExtension | None:
-        """Return the extension to which the phase belongs, None for the core."""
+        """Return the extension that the phase belongs to, None for the core."""
         return self._extension_of.get(phase)
 
     @property
     def local_guid(self) -> int:
-        """PortGUID of the manager's port, 0 if it did not answer."""
+        """PortGUID of the manager's port, 0 if the port did not answer."""
         db = self.database
         return int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
 
@@ -193,8 +195,8 @@ class Sweep:
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Cables were exchanged: requests of the previous sweep along directed routes may have reached and been
-        answered by another device. Or another master wrote the tables."""
+        """Discard written tables: cables were exchanged, so requests of the previous sweep along
+        directed routes may have reached another device. Or another master wrote the tables."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)
@@ -218,7 +220,7 @@ class Sweep:
         link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
     def _reregister(self) -> np.ndarray:
-        """Return bool[ports]: ports whose clients shall subscribe and join again."""
+        """Return bool[ports]: ports whose clients must subscribe and join again."""
         registered = np.zeros(0, np.uint64) if self.registered is None else self.registered
         new: np.ndarray = ~np.isin(self.database.port_guid, registered)
         return new & (not self.config.no_clients_rereg)
@@ -275,8 +277,8 @@ class Sweep:
         self.more_tables()
 
     def _restarted_ends(self) -> set[int]:
-        """Return :attr:`fresh_ends` except switches that only appeared reset until their tables
-        were read back, and hosts that were cut off."""
+        """Return :attr:`fresh_ends` without switches that only appeared to be reset until their
+        tables were read back, and without hosts that were cut off."""
         assert self.graph is not None
         db, nodes = self.database, self.graph.switch_node
         read = nodes[[table is not None for table in self.store.known(db, nodes)]]
@@ -285,7 +287,7 @@ class Sweep:
         return self.fresh_ends - set(db.port_guid[stayed].tolist())
 
     def more_tables(self) -> bool:
-        """Queue the next round of forwarding tables; False if there is none."""
+        """Queue the next round of forwarding tables; return False if there is none."""
         if self.graph is None or self.update is None or self.update.over:
             return False
         ucast_mgr.queue_round(self.database, self.queue, self.graph, self.update)
@@ -293,7 +295,7 @@ class Sweep:
 
     @property
     def drains(self) -> bool:
-        """Must packets of old entries drain before the next round of forwarding tables?"""
+        """Return whether packets of old entries must drain before the next round of forwarding tables."""
         return self.update is not None and self.update.drains
 
     def _tops(self) -> None:
@@ -332,7 +334,7 @@ class Sweep:
 
     @property
     def troubled(self) -> set[int]:
-        """NodeGUIDs of devices without a good answer: the next sweep reads them again."""
+        """NodeGUIDs of devices without a good answer, which the next sweep reads again."""
         db, report = self.database, self.report
         nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
         return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()

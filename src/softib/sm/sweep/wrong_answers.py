@@ -1,15 +1,15 @@
-"""Comparison with the previous sweep: devices with changed or impossible answers, with a message each; insufficient
-capacities; and traces of other masters.
+"""Comparison with the previous sweep: devices whose answers changed or are impossible, with a
+message each; insufficient capacities; and traces of other masters.
 
-A switch whose LinearFDBCap does not reach the highest LID cannot forward to all (IBA 14.2.5.4). It is
-excluded, with the devices that only it connects: no path leads through it, and the rest of the subnet
-is managed. One that held a table of that length earlier is kept: a capacity does not change, so its
-answer is wrong. One that refused a block of its table has no room for it, whatever its capacity. The
-manager's own switch is always kept.
+A switch whose LinearFDBCap is below the highest LID cannot forward to all LIDs (IBA 14.2.5.4). It
+is excluded together with the devices that only it connects: no path leads through it, and the rest
+of the subnet is managed. A switch that held a table of that length earlier is kept: a capacity does
+not change, so its answer is wrong. A switch that refused a block of its table has no room for it,
+whatever capacity it reports. The manager's own switch is always kept.
 
-A subnet that falls apart has a master in each part (IBA 14.4.1). When the parts meet again and one of them has
-died, only its traces show it: a switch that was cut off may hold its tables under the LinearFDBTop of this manager,
-and end ports have its LID as MasterSMLID.
+If a subnet falls apart, each part has a master (IBA 14.4.1). When the parts meet again and one
+master has died, only traces of it remain: a switch that was cut off may hold its tables although
+LinearFDBTop is this manager's value, and end ports have its LID as MasterSMLID.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ __all__ = [
 
 
 def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
-    """Remove switches whose forwarding table is too short for the assigned LIDs; (NodeGUID, message) of each."""
+    """Remove switches whose forwarding table is too short for the assigned LIDs; return (NodeGUID,
+    message) of each."""
     ends = db.end_ports()
     top = int((db.port_lid[ends].astype(np.int64) + (1 << db.port_lmc[ends].astype(np.int64)) - 1).max(initial=0))
     nodes = np.flatnonzero(db.is_switch & db.node_ok)
@@ -88,8 +89,7 @@ MOST_VLS = 5
 
 
 def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
-    """Return (NodeGUID, message) of devices with another or an impossible capacity compared with
-    the previous sweep."""
+    """Return (NodeGUID, message) of devices whose capacity is impossible, or differs from the previous sweep."""
     lines: list[tuple[int, str]] = []
     _, old, new = np.intersect1d(before.node_guid, db.node_guid, return_indices=True)
     same = (before.node_type[old] == db.node_type[new]) & (before.node_nports[old] == db.node_nports[new])
@@ -126,13 +126,13 @@ def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
 
 
 def returned(before: Database, db: Database) -> np.ndarray:
-    """Return nodes (rows of ``db``) absent in the previous sweep."""
+    """Return the nodes (rows of ``db``) that were absent in the previous sweep."""
     away: np.ndarray = np.flatnonzero(~np.isin(db.node_guid, before.node_guid))
     return away
 
 
 def named_masters(before: Database, db: Database) -> list[int]:
-    """Return the master LIDs of end ports, if these named this manager in the previous sweep."""
+    """Return the master LIDs of end ports that named this manager in the previous sweep."""
     local_lid = int(before.port_lid[before.sm_port]) if before.sm_port >= 0 else 0
     ours = PortInfo.master_sm_lid.get(before.port_info) == local_lid
     ends, old = db.end_ports(), before.end_ports()
@@ -157,8 +157,7 @@ def changed_devices(before: Database, db: Database) -> list[tuple[int, str]]:
 
 
 def changed_neighbours(before: Database, db: Database) -> list[str]:
-    """Return a line for each port whose attached NodeGUID has changed: another device, or a wrong
-    answer."""
+    """Return a line for each port whose neighbour's NodeGUID has changed: another device, or a wrong answer."""
     old_port, old_peer = _cables(before)
     port, peer = _cables(db)
     _, a, b = np.intersect1d(_place(before, old_port), _place(db, port), return_indices=True)
@@ -173,8 +172,8 @@ def changed_neighbours(before: Database, db: Database) -> list[str]:
 
 
 def wrong_tops(db: Database, nodes: np.ndarray, switch_info: np.ndarray, top: int) -> list[tuple[int, str]]:
-    """Return (NodeGUID, message) of switches whose answer to a Set of LinearFDBTop has another one
-    (uint8[n, 64])."""
+    """Return (NodeGUID, message) of switches whose answer to a Set of LinearFDBTop (uint8[n, 64])
+    contains another value."""
     read = SwitchInfo.linear_fdb_top.get(switch_info)
     wrong = np.flatnonzero(read != top)
     return [
@@ -184,8 +183,8 @@ def wrong_tops(db: Database, nodes: np.ndarray, switch_info: np.ndarray, top: in
 
 
 def wrong_lids(db: Database, ports: np.ndarray, port_info: np.ndarray) -> list[tuple[int, str]]:
-    """Return (NodeGUID, message) of end ports whose answer to a Set of their LID has another one
-    (uint8[n, 64])."""
+    """Return (NodeGUID, message) of end ports whose answer to a Set of their LID (uint8[n, 64])
+    contains another LID."""
     read = PortInfo.lid.get(port_info)
     wrong = np.flatnonzero(read != db.port_lid[ports])
     return [
@@ -204,13 +203,13 @@ def _what(db: Database, node: int) -> str:
 
 
 def _cables(db: Database) -> tuple[np.ndarray, np.ndarray]:
-    """Return ports of switches with a cable, and their peers."""
+    """Return the ports of switches that have a cable, and their peers."""
     port = np.flatnonzero(db.external & (db.port_peer >= 0))
     return port, db.port_peer[port]
 
 
 def _place(db: Database, ports: np.ndarray) -> np.ndarray:
-    """Return (NodeGUID, portnum) as one comparable value each."""
+    """Return one comparable value for each (NodeGUID, portnum)."""
     out = np.zeros(len(ports), [("guid", np.uint64), ("portnum", np.uint8)])
     out["guid"], out["portnum"] = db.node_guid[db.port_node[ports]], db.port_num[ports]
     return out

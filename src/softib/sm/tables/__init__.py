@@ -1,1 +1,1 @@
-"""Writing forwarding tables to switches: the target, the order of Sets, and its safety."""
+"""Writing forwarding tables to switches: the target, the order of Sets, and their safety."""

@@ -1,18 +1,19 @@
-"""The order in which forwarding tables change, so that no packet meets a transient loop (destination outwards,
-round by round).
+"""The order in which forwarding tables change, so that no packet meets a transient loop:
+destination outwards, round by round.
 
-For a destination, each switch changes after all switches that follow it on its new path change. So a packet that meets
-a switch with its new entry follows the new path to the end, and one that meets none follows the old path: with any
-order of the Sets of a round, no loop and no gap arises that neither the old nor the new tables have. (Francois and
-Bonaventure, "Avoiding transient loops during
-the convergence of link-state routing protocols", 2007, use the same order for link-state routers.)
+For each destination, a switch changes after all switches that follow it on its new path. So a
+packet that meets a switch with its new entry follows the new path to the end, and a packet that
+meets none follows the old path. Whatever the order of the Sets within a round, no loop and no gap
+arises that neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient
+loops during the convergence of link-state routing protocols", 2007, use the same order for
+link-state routers.)
 
-LIDs may have stages (:mod:`softib.routing.transition.transition`): the rounds of a stage precede those of the next,
-and packets drain between them.
+LIDs may have stages (:mod:`softib.routing.transition.transition`): all rounds of a stage precede
+those of the next, and packets drain in between.
 
-A Set carries 64 LIDs. If they belong to different rounds, the block is sent in each of these, with the entries of
-that round. A lost Set freezes its LIDs, and with stages those of all later ones: upstream
-switches keep the old entries, and the next sweep continues from there.
+A Set carries 64 LIDs. If they belong to different rounds, the block is sent in each of these, with
+the entries of that round. A lost Set freezes its LIDs and, if there are stages, the LIDs of all
+later ones: upstream switches keep the old entries, and the next sweep continues from there.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ STAGE = 1 << 16
 
 
 class LftUpdate:
-    """The change from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known`` bool[switches]: ``old``
-    is the state of the switch. For the others every block is written.
-    ``stage`` int32[LIDs]: 1, 2, … in this order, -1 last of all; ``discard``: LIDs of stage -1 have no entry in
-    between.
+    """The change from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]). ``known``
+    bool[switches]: ``old`` is the state of the switch. For the other switches, every block is
+    written. ``stage`` int32[LIDs]: 1, 2, … in this order, and -1 last. ``discard``: LIDs of stage
+    -1 have no entry in the meantime.
 
-    ``held`` is the state of switches after all rounds so far.
+    ``held`` is the state of the switches after all rounds so far.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class LftUpdate:
         self._frozen = np.zeros(new.shape[1], bool)
 
     def _in_stages(self, stage: np.ndarray, discard: bool) -> None:
-        """The rounds of a stage precede those of the next."""
+        """Order the rounds so that those of a stage precede those of the next."""
         last = int(stage.max(initial=0)) + 1
         number = stage[self._lid]
         last_ones = np.flatnonzero(number < 0)
@@ -87,8 +88,9 @@ class LftUpdate:
             self._end_last_stage(stage, end)
 
     def _end_last_stage(self, stage: np.ndarray, end: int) -> None:
-        """For LIDs of stages after ``end``, the last stage that writes entries, only the SLs of paths change.
-        Packets of ``end`` must drain before senders get these SLs: one entry is written unchanged."""
+        """End the last stage. For LIDs of stages after ``end``, the last stage that writes entries,
+        only the SLs of paths change. Packets of ``end`` must drain before senders get these SLs, so
+        one entry is written unchanged."""
         lid = int(np.flatnonzero(stage > end)[0])
         switch = int(self._switch[0])
         self._switch, self._lid = np.append(self._switch, switch), np.append(self._lid, lid)
@@ -107,7 +109,7 @@ class LftUpdate:
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
     def next_round(self) -> np.ndarray:
-        """Return the Sets of the next round: ``switch * blocks + block`` of each, whose image is
+        """Return the Sets of the next round as ``switch * blocks + block``; the image of each is
         that row of :attr:`images`."""
         stop = self._at
         if self._at < len(self._switch):
@@ -126,8 +128,8 @@ class LftUpdate:
 
     @property
     def images(self) -> np.ndarray:
-        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows sent by a round stay unchanged until the
-        next."""
+        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows that a round sent stay
+        unchanged until the next round."""
         return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:

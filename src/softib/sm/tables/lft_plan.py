@@ -23,17 +23,17 @@ from softib.sm.options.softib_options import ChangeConfig
 __all__ = ["AT_ONCE", "LftPlan", "plan_change"]
 
 CHECKED = 1 << 22
-"""Largest number of forwarding table entries checked for credit loops between old and new ones: paths of a larger
-subnet would wait for it."""
+"""Largest number of forwarding table entries that are checked for credit loops between old and new
+ones; in a larger subnet, paths would wait for the check."""
 
 
 @dataclass(frozen=True)
 class LftPlan:
-    """``stage`` int32[LIDs] as in :class:`~softib.routing.transition.transition.Stages`, None: all at once; LIDs
-    without a stage come last. ``discard``: their entries are removed first.
+    """``stage`` int32[LIDs] is as in :class:`~softib.routing.transition.transition.Stages`; None:
+    all at once. LIDs without a stage come last. ``discard``: their entries are removed first.
     ``state``: ``acyclic`` (no credit loop can arise), ``loop`` (one can), ``loops-by-itself`` (the
-    old or new tables have one), or why the result is unknown: ``unknown-tables``, ``unknown-sls``,
-    ``sl2vl-changes``, ``too-large``; ``unchanged``."""
+    old or new tables have one), ``unchanged``, or the reason why the result is unknown:
+    ``unknown-tables``, ``unknown-sls``, ``sl2vl-changes``, ``too-large``."""
 
     stage: np.ndarray | None = None
     discard: bool = False
@@ -42,8 +42,7 @@ class LftPlan:
 
     @property
     def forgets(self) -> bool:
-        """Return whether packets may already wait in a cycle, so that only later changes are
-        compared."""
+        """Return whether packets may already wait in a cycle, so that only later changes are compared."""
         return self.state not in ("acyclic", "unchanged")
 
 
@@ -51,8 +50,8 @@ AT_ONCE = LftPlan()
 
 
 def plan_change(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: SmConfig) -> LftPlan:
-    """Used for tables of at most :data:`CHECKED` entries when the state of every switch is known. ``store`` records
-    the SLs that paths have from now on."""
+    """The plan is made for tables of at most :data:`CHECKED` entries if the state of every switch
+    is known. ``store`` records the SLs that paths have from now on."""
     use = store.sls.use(
         graph, routing, _sl_mask(config), _sl2vl(routing, config, fewest_data_vls(db, config.max_op_vls))
     )
@@ -102,13 +101,13 @@ def _plan(
 
 
 def _sl_mask(config: SmConfig) -> int:
-    """Return SLs of packets if the engine assigns none."""
+    """Return the SLs of packets for an engine that assigns none."""
     return sum(1 << sl for sl in {0, *sls_in_use(config, None)})
 
 
 def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
-    """Return the engine's map, else that of the QoS options for switches' external ports, cut to
-    the data VLs of links (``most``)."""
+    """Return the engine's map, otherwise that of the QoS options for switches' external ports,
+    limited to the data VLs of links (``most``)."""
     if routing.sl2vl is not None:
         return np.asarray(routing.sl2vl)
     vls = np.array((config.qos or QosConfig()).tables("swe").sl2vl, np.uint8)
@@ -116,8 +115,8 @@ def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
 
 
 def _outlive(graph: SwitchGraph, new: np.ndarray, use: SlUse) -> bool:
-    """Return whether packets of old path records, with their SLs, and those of new ones can form a loop
-    on the new tables."""
+    """Return whether packets of old path records, with their SLs, can form a loop with those of new
+    records on the new tables."""
     return (
         use is not ONE_VL
         and transition_stages(graph, new, new, replace(use, before=use.after, fresh=use.after)) is None

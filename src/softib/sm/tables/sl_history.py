@@ -1,10 +1,10 @@
-"""The SLs that packets may have: those of all path records that the administrator has given, since senders keep
-them for any time.
+"""The SLs that packets may have: those of all path records that the administrator has given,
+because senders may keep these for any time.
 
-An RC connection keeps the SL of its path record until it ends (IBA 9.6.1.2: the SL is in the QP's address vector),
-independent of later tables. So SLs of earlier tables count too, until the
-destination's port comes up again, or until a change of tables is reported as able to loop: later changes are then
-compared with the tables after that change.
+An RC connection keeps the SL of its path record until it ends (IBA 9.6.1.2: the SL is in the QP's
+address vector), whatever tables come later. So SLs of earlier tables count too, until the
+destination's port comes up again, or until a change of tables is reported as able to loop; later
+changes are then compared with the tables after that change.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["GivenSls", "SlHistory"]
 
 
 class GivenSls(NamedTuple):
-    """The SLs assigned by another manager, as in :class:`SlHistory`: mask of any pair, NodeGUIDs uint64[s],
-    PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
+    """The SLs that another manager assigned, as in :class:`SlHistory`: mask of any pair, NodeGUIDs
+    uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
 
     every: int
     switches: np.ndarray
@@ -33,13 +33,13 @@ class GivenSls(NamedTuple):
 
 class SlHistory:
     """Masks of SLs by NodeGUID of the sender's switch and PortGUID of the receiver. ``every``: SLs
-    that any pair may use (engines of one VL)."""
+    that any pair may use (engines with one VL)."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all, since another manager gives path records."""
+        """Clear all state, because another manager gives path records."""
         self.known = False
         self.every = 0
         self.switches, self.ends = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
@@ -47,7 +47,7 @@ class SlHistory:
         self.sl2vl: np.ndarray | None = None
 
     def take_over(self, given: GivenSls) -> None:
-        """The previous manager assigned these, and reported it."""
+        """Take over SLs that the previous manager assigned and reported."""
         self.every, self.switches, self.ends, masks, self.sl2vl = given
         self.known, self.masks = True, masks.copy()
 
@@ -72,13 +72,13 @@ class SlHistory:
         return out
 
     def use(self, graph: SwitchGraph, routing: Routing, others: int, sl2vl: np.ndarray) -> SlUse:
-        """Return SLs before and with the tables of ``routing``; ``others``: mask of the SLs that
-        pairs use if the engine assigns none."""
+        """Return the SLs before and with the tables of ``routing``; ``others``: mask of the SLs
+        that pairs use if the engine assigns none."""
         fresh = np.full((1, 1), others, np.uint16) if routing.path_sl is None else sl_masks(graph, routing.path_sl)
         return SlUse(self.before(graph), fresh, sl2vl)
 
     def given(self, graph: SwitchGraph, use: SlUse, forgets: bool) -> None:
-        """Record that path records with these SLs are given from now on; ``forgets``: earlier ones no longer count."""
+        """Record that path records with these SLs are given from now on; ``forgets``: earlier SLs no longer count."""
         masks = use.fresh if forgets else use.after
         self.known, self.sl2vl = True, use.sl2vl
         if masks.shape == (1, 1):
@@ -90,7 +90,7 @@ class SlHistory:
 
 
 def _rows(guids: np.ndarray, sorted_guids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of ``guids`` that are in ``sorted_guids``, and their rows there."""
+    """Return the rows of ``guids`` that are in ``sorted_guids``, and their rows there."""
     order = np.argsort(sorted_guids, kind="stable")
     at = np.minimum(np.searchsorted(sorted_guids[order], guids), len(sorted_guids) - 1)
     rows = np.flatnonzero(sorted_guids[order[at]] == guids)

@@ -1,5 +1,5 @@
-"""Verdict on the tables of a sweep, as text: the engine that made them and the reason, and whether packets arrive
-or can deadlock."""
+"""Verdict on the tables of a sweep, as text: which engine made them and why, and whether packets
+arrive or can deadlock."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["PROVED", "TableProof", "prove_tables"]
 
 PROVED = 1 << 22
-"""Largest number of forwarding table entries that a manager proves while it serves: larger subnets would wait for
-it."""
+"""Largest number of forwarding table entries that a manager proves while it serves; in a larger
+subnet, requests would wait for the proof."""
 SHOWN_LINKS = 4
 
 
@@ -34,9 +34,9 @@ class TableProof(Result):
     engine: str
     """The engine that made the tables."""
     reasons: tuple[str, ...] = ()
-    """Why it differs from the selected one."""
+    """Reasons why it differs from the selected engine."""
     lost: int | None = field(default=None, metadata=key("unreachable"))
-    """Pairs (CA, address of another device) without a path; null: not proved."""
+    """Number of pairs (CA, address of another device) without a path; null: not proved."""
     loop: tuple[str, ...] = field(default=(), metadata=key("credit_loop"))
     """Switch and egress port of each link of a credit loop; empty: none can form."""
 
@@ -66,7 +66,7 @@ class TableProof(Result):
 
     @property
     def verdict(self) -> str:
-        """One line if nothing is wrong; empty if :attr:`faults` has lines."""
+        """One line if nothing is wrong; empty if there are :attr:`faults`."""
         if not self.good:
             return ""
         if self.lost is None:
@@ -77,8 +77,8 @@ class TableProof(Result):
 def prove_tables(
     db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig, most: int | None = None
 ) -> TableProof:
-    """Judge the tables that a sweep gave to the switches of ``db``; tables of more than ``most``
-    entries are not proved (None: all are)."""
+    """Prove the tables that a sweep wrote to the switches of ``db``; tables of more than ``most``
+    entries are not proved (None: no limit)."""
     engines = tuple(f"{engine}: " for engine in chain(config.engine))
     reasons = tuple(db.with_names(note) for note in routing.notes if note.startswith(engines))
     if most is not None and routing.lft.size > most:

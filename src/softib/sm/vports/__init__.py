@@ -1,1 +1,1 @@
-"""Virtual ports of adapters, in layouts specific to softib (:mod:`softib.iba.vendor.vports`)."""
+"""Virtual ports of adapters, in softib's own layouts (:mod:`softib.iba.vendor.vports`)."""

@@ -1,9 +1,11 @@
-"""Virtual ports (:mod:`softib.iba.vendor.vports`): discovered in a sweep, given LIDs and P_Keys, and brought up
-(IBA does not define them; stages as in NVIDIA's ``osm_virt_mgr.h``).
+"""Virtual ports (:mod:`softib.iba.vendor.vports`): a sweep discovers them, gives them LIDs and
+P_Keys, and brings them up. IBA does not define them; the stages are those of NVIDIA's
+``osm_virt_mgr.h``.
 
-Discovery: VirtualizationInfo of each adapter port with the bit in CapabilityMask2, VPortState in blocks, then
-VPortInfo and VNodeInfo of those in use. Once links are ACTIVE: P_Key tables and
-LIDs, then Armed and Active. An incremental sweep reads the ports of suspects, and those that came up again.
+Discovery reads VirtualizationInfo of each adapter port with the bit in CapabilityMask2, VPortState
+in blocks, then VPortInfo and VNodeInfo of the virtual ports in use. Once links are ACTIVE, P_Key
+tables and LIDs follow, then Armed and Active. An incremental sweep reads the ports of suspects and
+those that came up again.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ VPORT_ATTRIBUTES = (HEAD, INFO, VNODE, STATE, PKEYS)
 BLOCKS = 1 << 16
 """Tags of blocks are (port or row) * BLOCKS + block."""
 MOST = 1024
-"""Largest number of managed virtual ports of a port: VPortIndexTop may be 65,535."""
+"""Largest number of virtual ports of a port that are managed: VPortIndexTop may be 65,535."""
 MOST_PKEY_BLOCKS = 64
 
 
@@ -60,8 +62,8 @@ def may_have(db: Database) -> np.ndarray:
 
 
 def look_for_changes(db: Database, queue: RequestQueue) -> None:
-    """Queue a Get(VirtualizationInfo) for each port that has some: VPortStateChange is read between sweeps (a trap
-    may be lost). Tags are ~port, below all others."""
+    """Queue a Get(VirtualizationInfo) for each port that has virtual ports: VPortStateChange is
+    read between sweeps, because a trap may be lost. Tags are ~port, which are below all others."""
     guids = np.array(sorted(db.vports.heads), np.uint64)
     ports = may_have(db)
     ports = ports[np.isin(db.port_guid[ports], guids)]
@@ -69,8 +71,8 @@ def look_for_changes(db: Database, queue: RequestQueue) -> None:
 
 
 def changed_nodes(db: Database, tags: np.ndarray, data: np.ndarray) -> set[int]:
-    """Return NodeGUIDs of those whose answers to :func:`look_for_changes` report changed states of
-    virtual ports."""
+    """Return the NodeGUIDs of adapters whose answers to :func:`look_for_changes` report changed
+    states of virtual ports."""
     changed = ~tags[VirtualizationInfo.vport_state_change.get(data) > 0]
     return set(db.node_guid[db.port_node[changed]].tolist())
 
@@ -101,7 +103,7 @@ class VPortManager(SweepExtension):
 
     @property
     def idle(self) -> bool:
-        """Return whether no port reports virtual ports, or reported them before."""
+        """Return whether no port reports virtual ports or reported any before."""
         return not len(self.table) and not self.table.heads and not self._possible
 
     @functools.cached_property
@@ -133,7 +135,8 @@ class VPortManager(SweepExtension):
         return self._queried[np.isin(self.db.port_guid[self._queried], guids)]
 
     def _clear(self) -> None:
-        """VPortStateChange is cleared before the states are read: a later change raises it again, and a trap."""
+        """Clear VPortStateChange before the states are read, so that a later change raises the bit
+        and a trap again."""
         db = self.db
         ports = [p for p in self._answered().tolist() if VirtualizationInfo.vport_state_change.get(self._head(p))]
         at = np.array(ports, np.int64)
@@ -176,7 +179,7 @@ class VPortManager(SweepExtension):
             self.queue.get(attr, db.port_route[port], rows, index)
 
     def discovered(self) -> None:
-        """Remove virtual ports without an answer, and with impossible GUIDs."""
+        """Remove virtual ports that did not answer or have impossible GUIDs."""
         table, db = self.table, self.db
         if not len(table):
             return
@@ -195,7 +198,7 @@ class VPortManager(SweepExtension):
         self._silent.clear()
 
     def lids_given(self) -> None:
-        """Ports have their LIDs: assign LIDs to virtual ports."""
+        """Assign LIDs to virtual ports, once ports have theirs."""
         self.discovered()
         lids = self.sweep.lids
         if short := self.table.assign(self.db, {} if lids is None else lids):
@@ -204,7 +207,7 @@ class VPortManager(SweepExtension):
     # -- configuration --
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows whose port is ACTIVE, and their ports."""
+        """Return the rows whose port is ACTIVE, and their ports."""
         ports = self.table.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
         rows = rows[self.db.port_state()[ports[rows]] == PortState.ACTIVE]
@@ -262,7 +265,7 @@ class VPortManager(SweepExtension):
         )
 
     def _image(self, rows: np.ndarray, state: int) -> np.ndarray:
-        """Return VPortInfo for a Set of ``rows``; state 0: no change."""
+        """Return VPortInfo for a Set of ``rows``; state 0 means no change."""
         image = self.table.info[rows].copy()
         VPortInfo.vport_lid.set(image, self.table.lid[rows])
         VPortInfo.vport_state.set(image, state)

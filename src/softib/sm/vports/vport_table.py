@@ -1,8 +1,8 @@
-"""Virtual ports of the manager: columns, with a row for each that is in use, in addition to the ports of
-:class:`~softib.sm.database.Database`.
+"""The manager's table of virtual ports: columns, with one row for each virtual port in use. They
+are additional to the ports of :class:`~softib.sm.database.Database`.
 
-Rows are identified by the PortGUID of their port and their index, so they stay valid when rows of ports change.
-Index 0 is the physical function, which is the port itself: it has a row, but neither a LID nor a GUID.
+Rows are identified by PortGUID of the port and index, so they stay valid when rows of ports change.
+Index 0 is the physical function, which is the port itself: it has a row but neither LID nor GUID.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _COLUMNS = {
 
 
 class VPortTable:
-    """``owner`` uint64[n] (PortGUID of its port), ``index`` uint16[n], ``info`` and ``vnode`` uint8[n, 64]
-    (VPortInfo, VNodeInfo) as last read, and ``lid`` uint16[n], the assigned LID (0: its port's). ``heads``:
-    PortGUID → VirtualizationInfo (uint8[64])."""
+    """``owner`` uint64[n] is the PortGUID of its port, ``index`` uint16[n]; ``info`` and ``vnode``
+    uint8[n, 64] are VPortInfo and VNodeInfo as last read; ``lid`` uint16[n] is the assigned LID (0:
+    its port's LID). ``heads``: PortGUID → VirtualizationInfo (uint8[64])."""
 
     owner: np.ndarray
     index: np.ndarray
@@ -63,12 +63,12 @@ class VPortTable:
 
     @property
     def requires_lid(self) -> np.ndarray:
-        """Return bool[n]: the subnet manager assigns a LID to the virtual port."""
+        """Return bool[n]: whether the subnet manager assigns a LID to the virtual port."""
         return np.asarray(VPortInfo.lid_required.get(self.info) > 0) & (self.index > 0)
 
     @property
     def pkey_blocks(self) -> np.ndarray:
-        """int64[n]: blocks of VPortPKeyTable; at least one."""
+        """int64[n]: number of blocks of VPortPKeyTable; at least one."""
         return np.maximum(1, -(-VNodeInfo.partition_cap.get(self.vnode).astype(np.int64) // 32))
 
     def copy(self) -> VPortTable:
@@ -90,7 +90,7 @@ class VPortTable:
             setattr(self, name, getattr(self, name)[rows])
 
     def forget(self, owners: set[int]) -> None:
-        """Ports (PortGUIDs) that shall be read again, or were removed."""
+        """Forget ports (PortGUIDs) that must be read again or were removed."""
         if owners:
             self.keep(~np.isin(self.owner, np.array(sorted(owners), np.uint64)))
             for guid in owners:
@@ -105,7 +105,7 @@ class VPortTable:
         return np.arange(first, first + n)
 
     def ports(self, db: Database) -> np.ndarray:
-        """Return int64[n]: row of the port of each, -1 if it is absent (or has no LID)."""
+        """Return int64[n]: row of each virtual port's port, -1 if that is absent (or has no LID)."""
         ends = db.end_ports() if len(self) else np.zeros(0, np.int64)
         if not len(ends):
             return np.full(len(self), -1)
@@ -114,9 +114,9 @@ class VPortTable:
         return np.where(db.port_guid[ends[at]] == self.owner, ends[at], -1)
 
     def assign(self, db: Database, lids: dict[int, tuple[int, int]]) -> int:
-        """Fill ``lid`` of those that require one: the LID stored for its GUID, else the one it holds, else the
-        lowest free one; ``lids`` is updated. Returns the number left without one, for
-        lack of LIDs."""
+        """Fill ``lid`` of the virtual ports that require one: the LID stored for its GUID,
+        otherwise the LID that it has, otherwise the lowest free LID. ``lids`` is updated. Returns
+        the number of virtual ports for which no LID was left."""
         ports = self.ports(db)
         wants = np.flatnonzero(self.requires_lid & (ports >= 0))
         self.lid[:] = 0
@@ -146,8 +146,8 @@ class VPortTable:
         return len(open_) - len(free)
 
     def lids_in_use(self, db: Database) -> np.ndarray:
-        """Return int64[n]: the LID that reaches each virtual port, 0 if its port is absent: its own,
-        that of another index to which it refers, or that of its port (NVIDIA's
+        """Return int64[n]: the LID that reaches each virtual port, 0 if its port is absent. It is
+        its own LID, that of another index to which it refers, or that of its port (NVIDIA's
         ``osm_vport_calc_lid``)."""
         ports = self.ports(db)
         base = np.where(ports >= 0, db.port_lid[ports], 0).astype(np.int64)
@@ -162,8 +162,9 @@ class VPortTable:
 
 
 def with_vports(db: Database, graph: SwitchGraph, routing: Routing) -> tuple[SwitchGraph, Routing]:
-    """Return graph and tables with an end, a column of the table and SLs for each LID of a virtual port: those of
-    the LID of its port, for any engine, so that proofs of the tables hold."""
+    """Return graph and tables with an additional end, a column of the table and SLs for each LID of
+    a virtual port. They equal those of the port's LID, for any engine, so that proofs of the tables
+    hold."""
     vports = db.vports
     ports = vports.ports(db)
     rows = np.flatnonzero((vports.lid > 0) & (ports >= 0))

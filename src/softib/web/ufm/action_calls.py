@@ -1,11 +1,16 @@
 """UFM's calls that act on devices: ports that are taken out of use and back, and ``actions``. A port is isolated by
-disabling the switch's end of its cable. Each act is a revision without rows: the log names who did it, and clients
-follow it as a job."""
+disabling the switch's end of its cable.
+
+Each act is a revision: the log names who did it, and clients follow it as a job. An isolated port, with the ends of its
+cable, is in the database before it is disabled and until it is enabled. So it can be released after a restart of the
+service, which may never have seen the device behind it.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+import threading
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -14,13 +19,15 @@ from pydantic import BaseModel, Field
 from softib.errors import InputError, PeerError
 from softib.iba.constants import PhysState
 from softib.monitor.isolation.ports import cut_off, switched
-from softib.tenants.changes import Refused
+from softib.tenants import changes
+from softib.tenants.changes import Change, Refused
+from softib.tenants.model import CableEnd, IsolatedPort, guid_text
 from softib.tenants.service import TenantService
 from softib.web.events import Event
-from softib.web.remembered import End
 from softib.web.served import Served
+from softib.web.ufm.authority import account_of, id_of, operator_of, owner_of, submit
 from softib.web.ufm.fabric_calls import Reading
-from softib.web.ufm.partitions import make, operator_of
+from softib.web.ufm.fabric_rows import guid_of
 
 __all__ = ["add_action_calls"]
 
@@ -28,6 +35,8 @@ LOG = logging.getLogger("softib.tenants")
 Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 ACTS = {"mark_device_unhealthy": True, "mark_device_healthy": False, "reset": None}
 """Maps actions to whether they isolate; None: both, one after the other."""
+UNKNOWN = "its state is unknown"
+"""End of the reason of a port that may have changed."""
 
 
 class _Ports(BaseModel):
@@ -51,24 +60,55 @@ class _Action(BaseModel):
 def add_action_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
     """Enter the calls."""
 
+    acting = threading.Lock()
+
     def act(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
-        account = operator_of(request)
-        cables = [_ends(reading, name) for name in names]
+        """Act on ports, one request after the other: the row of a port and its state change together."""
+        operator_of(request)
+        with acting:
+            return act_alone(request, action, names, isolates, away)
+
+    def act_alone(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
+        account, request_id = account_of(request), id_of(request)
+        cables = {name: _ends(reading, service, name) for name in names}
+
+        def enter(text: str, ports: Mapping[str, IsolatedPort | None], repeats: bool) -> int:
+            change: Change = lambda draft: changes.put_isolated(draft, ports, text)
+            return submit(service, request, action, change, repeats=repeats).result().revision
+
+        if request_id is not None and service.store.has_request(owner_of(account), request_id):
+            return enter("", {}, True)
         states = (PhysState.DISABLED, PhysState.POLLING) if isolates is None else (_STATE[isolates],)
+        revision, entered = None, dict[str, IsolatedPort]()
         if PhysState.DISABLED in states:
             with service.wire() as wire:
-                if why := cut_off(wire, cables):
+                if why := cut_off(wire, [[one.end for one in ends] for ends in cables.values()]):
                     raise Refused(why)
-        failed: dict[str, str] = {}
+            at_s, isolated = service.clock(), list(service.state.isolated.values())
+            isolated_on = lambda ends: any(port.has(one.end) for port in isolated for one in ends)
+            entered = {name: IsolatedPort(at_s, ends) for name, ends in cables.items() if not isolated_on(ends)}
+            revision = enter(f"{action} of {_listed(names)}{' begins' * (isolates is None)}", entered, True)
+        failed, done = dict[str, str](), set[str]()
         for state in states:
-            failed |= _switch_all(service, dict(zip(names, cables, strict=True)), failed.keys(), state, away)
+            left = {name: ends for name, ends in cables.items() if name not in failed}
+            reasons = _switch_all(service, left, state, away)
+            failed |= reasons
+            if state == PhysState.POLLING:
+                done |= left.keys() - reasons.keys()
+            else:
+                done |= {name for name in reasons.keys() & entered.keys() if not reasons[name].endswith(UNKNOWN)}
         changed = [name for name in names if name not in failed]
         text = f"{action} of {_listed(changed)}" if changed else action
         if failed:
             LOG.warning("%s: %s", action, "; ".join(f"{name}: {why}" for name, why in failed.items()))
             text += f"; failed at {_listed(list(failed))}"
+        ends = {one.end for name in done for one in cables[name]}
+        in_use = {name: None for name, port in service.state.isolated.items() if any(port.has(end) for end in ends)}
+        if revision is None or in_use or failed:
+            number = enter(text, in_use, revision is None)
+            revision = number if revision is None else revision
         served.events.add(Event(served.clock(), "source", "info", f"{account.name}: {text}"))
-        revision = make(service, request, action, lambda draft: text).revision
+        served.reread()
         if failed:
             raise PartlyDone(action, changed, failed)
         return revision
@@ -92,9 +132,9 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
                 raise InputError("reset needs params.port_id, for example 0002c903000e0b72_1")
             names, away = [body.params.port_id], list[str]()
         else:
-            systems = [_switch(reading, guid) for guid in body.object_ids]
-            names = [name for one in systems for name in _cabled(reading, one)]
-            away = [one["guid"] for one in systems]
+            switches = [_switch(reading, service, guid) for guid in body.object_ids]
+            names = [name for _, ports in switches for name in ports]
+            away = [guid for guid, _ in switches]
         number = act(request, body.action, names, ACTS[body.action], away)
         prefix = request.scope["state"]["prefix"]
         response.headers["Location"] = f"{prefix}/jobs/{number}"
@@ -113,18 +153,16 @@ class PartlyDone(PeerError):
 
 
 def _switch_all(
-    service: TenantService, cables: dict[str, list[End]], leaves: Collection[str], state: PhysState, away: list[str]
+    service: TenantService, cables: Mapping[str, tuple[CableEnd, ...]], state: PhysState, away: list[str]
 ) -> dict[str, str]:
-    """Disable or enable the cables of ports, except those that it ``leaves``. Returns the reason of each that did not
-    change."""
-    names = [name for name in cables if name not in leaves]
+    """Disable or enable the cables of ports. Returns the reason of each that did not change."""
     try:
         with service.wire() as wire:
-            ends = [cables[name] for name in names]
+            ends = [[one.end for one in both] for both in cables.values()]
             results = switched(wire, ends, state, frozenset(int(guid, 16) for guid in away))
     except PeerError as error:
-        return dict.fromkeys(names, f"{error}; its state is unknown")
-    return {name: why for name, (_, why) in zip(names, results, strict=True) if why}
+        return dict.fromkeys(cables, f"{error}; {UNKNOWN}")
+    return {name: why for name, (_, why) in zip(cables, results, strict=True) if why}
 
 
 def _listed(names: list[str]) -> str:
@@ -134,22 +172,32 @@ def _listed(names: list[str]) -> str:
 _STATE = {True: PhysState.DISABLED, False: PhysState.POLLING}
 
 
-def _ends(reading: Reading, name: str) -> list[End]:
-    """Return both ends of the cable in a port, also of one that is down."""
+def _ends(reading: Reading, service: TenantService, name: str) -> tuple[CableEnd, ...]:
+    """Return both ends of the cable in a port, also of one that is down, or that is isolated and was not seen since."""
     rows = reading.seen
     row = rows.find(name)
-    if row is None:
+    ends = () if row is None else tuple(rows.cable_end(r) for r in (row, rows.peer(row)) if r >= 0)
+    if len(ends) < 2:
+        isolated = list(service.state.isolated.values())
+        holds = lambda one: (not ends and one.name == name.strip()) or (ends and one.end == ends[0].end)
+        ends = next((port.ends for port in isolated if any(map(holds, port.ends))), ends)
+    if not ends:
         raise HTTPException(404, f"port {name[:64]!r} does not exist; use GUID_NUMBER, for example 0002c903000e0b72_1")
-    f = rows.fabric
-    return [(int(f.node_guid[f.port_node[r]]), int(f.port_num[r])) for r in (row, rows.peer(row)) if r >= 0]
+    return ends
 
 
-def _switch(reading: Reading, guid: str) -> dict[str, Any]:
+def _switch(reading: Reading, service: TenantService, guid: str) -> tuple[str, list[str]]:
+    """Return the GUID of a switch and the names of its ports that have a cable, or are isolated."""
     node = reading.seen.find_system(guid)
     system = None if node is None else reading.seen.system(node)
-    if system is None or system["type"] != "switch":
+    number = guid_of(guid)
+    isolated = [one for port in list(service.state.isolated.values()) for one in port.ends]
+    kept = [one for one in isolated if number in (one.guid, one.system)]
+    if (system is None or system["type"] != "switch") and not kept:
         raise HTTPException(404, f"switch {guid[:64]!r} does not exist; use the GUID of a system of type switch")
-    return system
+    names = [] if system is None else _cabled(reading, system)
+    away = guid_text(kept[0].guid) if system is None else system["guid"]
+    return away, list(dict.fromkeys([*names, *(one.name for one in kept)]))
 
 
 def _cabled(reading: Reading, system: dict[str, Any]) -> list[str]:

@@ -13,10 +13,10 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
-from softib.tenants.model import guid_text
+from softib.tenants.model import CableEnd, guid_text
 from softib.web.now import Now
 
-__all__ = ["FabricRows", "page_of"]
+__all__ = ["FabricRows", "guid_of", "page_of"]
 
 LOGICAL = {PortState.DOWN: "Down", PortState.INIT: "Initialize", PortState.ARMED: "Armed", PortState.ACTIVE: "Active"}
 PHYSICAL = {
@@ -83,6 +83,12 @@ class FabricRows:
         """Return row at the other end of the port's cable; -1 if there is none."""
         return int(self.fabric.port_peer[row]) if self._linked[row] else -1
 
+    def cable_end(self, row: int) -> CableEnd:
+        """Return a port as an end of its cable."""
+        f, node = self.fabric, int(self.fabric.port_node[row])
+        system = int(f.sys_guid[node] or f.node_guid[node])
+        return CableEnd(int(f.node_guid[node]), int(f.port_num[row]), self.name(row), f.node_name(node), system)
+
     @property
     def disabled(self) -> np.ndarray:
         """Rows of ports that are disabled."""
@@ -137,12 +143,10 @@ class FabricRows:
     # -- systems --
 
     def _nodes_of(self, guid: str) -> np.ndarray:
-        f = self.fabric
-        try:
-            value = np.uint64(int(guid, 16))
-        except (ValueError, OverflowError):
+        f, value = self.fabric, guid_of(guid)
+        if value is None:
             return np.zeros(0, np.int64)
-        return np.flatnonzero((f.sys_guid == value) | (f.node_guid == value))
+        return np.flatnonzero((f.sys_guid == np.uint64(value)) | (f.node_guid == np.uint64(value)))
 
     def systems_where(self, kind: str | None) -> np.ndarray:
         """Return nodes of that type."""
@@ -206,6 +210,15 @@ class FabricRows:
             }
         worst = (self._worst.get((int(f.node_guid[f.port_node[r]]), int(f.port_num[r])), "Info") for r in (a, b))
         return out | {"severity": max(worst, key=("Info", "Warning", "Critical").index)}
+
+
+def guid_of(text: str) -> int | None:
+    """Return a GUID of hexadecimal digits; None if it is none."""
+    try:
+        value = int(text, 16)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1 << 64 else None
 
 
 def page_of(

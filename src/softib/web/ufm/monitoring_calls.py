@@ -11,13 +11,13 @@ from pydantic import BaseModel
 
 from softib.diags.finding import Severity
 from softib.sm.config import SmConfig
-from softib.tenants.model import guid_text
+from softib.tenants.model import CableEnd, guid_text
 from softib.tenants.service import Health, TenantService
 from softib.web.events import Event
 from softib.web.rows import MOST, counters_of
 from softib.web.served import Served
+from softib.web.ufm.authority import account_of
 from softib.web.ufm.fabric_calls import Reading
-from softib.web.ufm.partitions import account_of
 
 __all__ = ["add_monitoring_calls"]
 
@@ -56,7 +56,7 @@ def add_monitoring_calls(app: FastAPI, served: Served, service: TenantService, r
     """Enter the calls."""
     _add_application(app, served, service)
     _add_events(app, served, reading)
-    _add_bad_ports(app, served, reading)
+    _add_bad_ports(app, served, service, reading)
 
 
 def _add_application(app: FastAPI, served: Served, service: TenantService) -> None:
@@ -167,7 +167,20 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
         ]
 
 
-def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
+def _peer(service: TenantService, end: CableEnd) -> dict[str, Any]:
+    """Return the other end of an isolated port's cable as it was then: the monitor may not have seen it since."""
+    ports = list(service.state.isolated.values())
+    peer = next((one for port in ports if port.has(end.end) for one in port.ends if one.end != end.end), None)
+    if peer is None:
+        return {}
+    return {
+        "peer_node_guid": guid_text(peer.guid),
+        "peer_node_name": peer.node_name,
+        "peer_port_dname": str(peer.portnum),
+    }
+
+
+def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
     def unhealthy_rows() -> list[dict[str, Any]]:
         """Return the ports that are bad by the rules over counters, and those that are disabled."""
         rows, seen, out = reading.rows, reading.seen, list[dict[str, Any]]()
@@ -178,10 +191,18 @@ def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
                     out.append(_unhealthy(f.code, f.message, rows.port(row)))
         names = {one["port"] for one in out}
         for row in rows.disabled.tolist():
-            port, kept = rows.port(row), seen.find(rows.name(row))
+            document, kept = rows.port(row), seen.find(rows.name(row))
             before = {} if kept is None else seen.port(kept)
-            port |= {key: text for key, text in before.items() if key.startswith("peer")}
-            out += [_unhealthy("isolated", "the port is disabled", port)] * (port["name"] not in names)
+            document |= {key: text for key, text in before.items() if key.startswith("peer")}
+            if "peer" not in document:
+                document |= _peer(service, rows.cable_end(row))
+            out += [_unhealthy("isolated", "the port is disabled", document)] * (document["name"] not in names)
+        disabled = {rows.cable_end(row).end for row in rows.disabled.tolist()}
+        for name, port in list(service.state.isolated.items()):
+            row = rows.find(name)
+            if row is not None and disabled.isdisjoint(one.end for one in port.ends):
+                why = f"isolated at {_time(port.at_s)}, but it is not disabled now; release or isolate it"
+                out += [_unhealthy("isolated", why, rows.port(row))] * (rows.name(row) not in names)
         return out
 
     def _unhealthy(code: str, message: str, port: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from softib.tenants.changes import Change, NotThere, Options, Refused
 from softib.tenants.model import Member, Partition, parse_pkey
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
-from softib.web.ufm.partitions import account_of, make
+from softib.web.ufm.authority import account_of, submit
 
 __all__ = ["add_neutron_calls"]
 
@@ -51,7 +51,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
     """Enter the calls."""
 
     def done(request: Request, body: _Object, action: str, change: Change, pkey: int | None = None) -> str:
-        return f"app/jobs/{make(service, request, f'{action} {body.id}', change, pkey=pkey).revision}"
+        return f"app/jobs/{submit(service, request, f'{action} {body.id}', change, pkey=pkey).result().revision}"
 
     @app.post("/{domain}/{kind}")
     def create_object(request: Request, domain: str, kind: Kind, body: _Object) -> str:
@@ -64,7 +64,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
         tenant = account_of(request).tenant
         if kind == "Network":
             pkey = _pkey(body)
-            service.refuse_held_key(pkey)
+            service.quarantine.refuse_held(pkey)
             network: Change = lambda draft: _put_network(draft, pkey, body.id, tenant)
             return done(request, body, "Neutron network", network, pkey)
         guid = _guid(body)

@@ -7,34 +7,43 @@ P_Key is 200 with ``{}``, the membership of POST is a text and not a list, unkno
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Collection
-from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Header, Request
+from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
-from softib.errors import InputError, PeerError
-from softib.tenants import changes, writer
-from softib.tenants.accounts import Account
+from softib.errors import InputError
+from softib.tenants import changes
 from softib.tenants.changes import Change, Options, Refused
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.service import TenantService
-from softib.tenants.state import Draft
-from softib.tenants.writer import Done
+from softib.web.ufm.authority import TAKES_ID, account_of, submit
 
-__all__ = ["Membership", "RequestId", "account_of", "add_partition_calls", "make", "names_of", "operator_of"]
+__all__ = ["Membership", "add_partition_calls", "names_of"]
 
 Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
-MOST_OF_ID = 128
-RequestId = Annotated[str | None, Header(alias="X-Request-Id", max_length=MOST_OF_ID)]
 
 
-class _Pkey(BaseModel):
+def _not_a_flag(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_not_a_flag)]
+Number = Annotated[float, BeforeValidator(_not_a_flag)]
+"""Numbers of clients, some of which send them as text."""
+
+
+class _Body(BaseModel, extra="forbid"):
+    """A body of UFM's calls about partitions. A misspelt ``membership`` would make full members, so an unknown name is
+    an error; no known client sends one."""
+
+
+class _Pkey(_Body):
     pkey: str
     index0: StrictBool | None = None
     ip_over_ib: StrictBool | None = None
@@ -51,10 +60,10 @@ class _Members(_Pkey):
         return _members(self.guids, self.membership if self.memberships is None else list(self.memberships))
 
 
-class _Qos(BaseModel):
-    mtu_limit: int = 2
-    service_level: int = 0
-    rate_limit: float = 2.5
+class _Qos(_Body):
+    mtu_limit: Whole = 2
+    service_level: Whole = 0
+    rate_limit: Number = 2.5
 
 
 class _Add(_Pkey, _Qos):
@@ -70,104 +79,9 @@ class _Hosts(_Pkey):
     membership: Membership = "full"
 
 
-class _Remove(BaseModel):
+class _Remove(_Body):
     pkey: str
     guids: Guids
-
-
-def account_of(request: Request) -> Account:
-    """Return the account of a request that passed the gate."""
-    account: Account = request.state.account
-    return account
-
-
-def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
-    """Return the account of a request that only these roles may send."""
-    account = account_of(request)
-    if account.role not in role:
-        raise changes.Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
-    return account
-
-
-def submit(
-    service: TenantService,
-    request: Request,
-    action: str,
-    change: Change,
-    request_id: str | None = None,
-    pkey: int | None = None,
-    returns: bool = False,
-) -> Future[Done]:
-    """Make a change in the name of the request's account; for a tenant's account, within its tenant. ``pkey``: that of
-    the partition that the request names. ``returns``: of an undo."""
-    account = account_of(request)
-    request_id = request_id or request.headers.get("x-request-id")
-    if request_id is not None and len(request_id) > MOST_OF_ID:
-        raise InputError(f"x-request-id: has more than {MOST_OF_ID} characters")
-    content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
-    digest = hashlib.sha256(content).hexdigest()
-    # Tenants' names are printable: no other account has this text.
-    owner = f"{account.tenant}\n{account.name}"
-    made = writer.Request(change, account.name, action, request_id, digest, owner, returns=returns)
-    if account.role == "tenant":
-        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.manager_port)
-        made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
-    return service.submit(made)
-
-
-def make(
-    service: TenantService,
-    request: Request,
-    action: str,
-    change: Change,
-    request_id: str | None = None,
-    pkey: int | None = None,
-    returns: bool = False,
-) -> Done:
-    """Submit a change, and wait until it is durable."""
-    return submit(service, request, action, change, request_id, pkey, returns).result()
-
-
-def _canonical(body: bytes) -> bytes:
-    """Return the same bytes for the same JSON: keys in order, whole numbers without a fraction."""
-    try:
-        whole = lambda text: int(number) if (number := float(text)).is_integer() else number
-        return json.dumps(json.loads(body, parse_float=whole), sort_keys=True).encode()
-    except (ValueError, RecursionError):
-        return body
-
-
-def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager: int | None) -> str:
-    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of the subnet
-    ``manager`` (None: not known yet). The right to the partition that the request names comes before anything that the
-    change says of it."""
-    named = None if pkey is None else draft.partition(pkey)
-    if named is not None and named.tenant != tenant:
-        raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")
-    text = change(draft)
-    if draft.tenants:
-        raise Refused("only operators may change tenants")
-    for pkey, new in draft.partitions.items():
-        old = draft.base.partition(pkey)
-        if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
-            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
-        for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
-            if manager is None:
-                raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
-            if guid == manager:
-                raise changes.Forbidden(f"port {guid_text(guid)} is the subnet manager's; only operators may add it")
-            others = (draft.partition(k) for k in draft.memberships(guid))
-            if any(p is not None and p.tenant not in ("", tenant) for p in others):
-                raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")
-    return text
-
-
-def _authorised(draft: Draft, done: Done, tenant: str) -> None:
-    """The partitions of an earlier answer still belong to the tenant, or to none."""
-    for pkey in sorted(done.pkeys):
-        now = draft.partition(pkey)
-        if now is not None and now.tenant != tenant:
-            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
 
 
 def names_of(listed: str | list[str]) -> list[str]:
@@ -194,6 +108,8 @@ def _document(service: TenantService, partition: Partition, guids: bool, qos: bo
     if qos:
         q = partition.qos
         out["qos_conf"] = {"mtu_limit": q.mtu, "service_level": q.sl, "rate_limit": q.rate}
+        if partition.ip_over_ib:
+            out["qos_conf"]["group_rate"] = q.group_rate
     if guids:
         out["guids"] = [_guid(service, partition, guid, member) for guid, member in partition.members.items()]
         if partition.everyone:
@@ -245,88 +161,87 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
         pkey: int,
         action: str,
         change: Change,
-        request_id: str | None,
         members: Collection[int] = (),
     ) -> dict[str, Any]:
         if pkey not in service.state.partitions:
-            await run_in_threadpool(service.refuse_held_key, pkey, members)
-        await asyncio.wrap_future(submit(service, request, action, change, request_id, pkey))
+            await run_in_threadpool(service.quarantine.refuse_held, pkey, members)
+        await asyncio.wrap_future(submit(service, request, action, change, pkey))
         return {}
 
-    @app.post("/resources/pkeys")
-    async def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
+    @app.post("/resources/pkeys", dependencies=TAKES_ID)
+    async def add_guids(request: Request, body: _Members) -> dict[str, Any]:
         """Add GUIDs to a partition, which is made if it does not exist."""
         pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
-        return await made(request, pkey, "add GUIDs", change, request_id, members)
+        return await made(request, pkey, "add GUIDs", change, members)
 
-    @app.put("/resources/pkeys")
-    async def set_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
+    @app.put("/resources/pkeys", dependencies=TAKES_ID)
+    async def set_guids(request: Request, body: _Members) -> dict[str, Any]:
         """Give a partition these GUIDs and no others."""
         pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.set_members(draft, pkey, members, options, service.view.room)
-        return await made(request, pkey, "set GUIDs", change, request_id, members)
+        return await made(request, pkey, "set GUIDs", change, members)
 
-    @app.post("/resources/pkeys/add")
-    async def create(request: Request, body: _Add, request_id: RequestId = None) -> dict[str, Any]:
+    @app.post("/resources/pkeys/add", dependencies=TAKES_ID)
+    async def create(request: Request, body: _Add) -> dict[str, Any]:
         """Make an empty partition; 400 if its P_Key is taken."""
         pkey = parse_pkey(body.pkey)
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = _options(request, body, name=body.partition_name, qos=qos)
         try:
-            return await made(request, pkey, "create", lambda draft: changes.create(draft, pkey, options), request_id)
+            return await made(request, pkey, "create", lambda draft: changes.create(draft, pkey, options))
         except Refused as error:
             raise InputError(str(error)) from None
 
-    @app.put("/resources/pkeys/qos_conf")
-    async def set_qos(request: Request, body: _QosOf, request_id: RequestId = None) -> dict[str, Any]:
+    @app.put("/resources/pkeys/qos_conf", dependencies=TAKES_ID)
+    async def set_qos(request: Request, body: _QosOf) -> dict[str, Any]:
         """Set MTU, SL and rate of a partition."""
         pkey, qos = parse_pkey(body.pkey), Qos(body.mtu_limit, body.service_level, body.rate_limit)
         change: Change = lambda draft: changes.set_qos(draft, pkey, qos)
-        await asyncio.wrap_future(submit(service, request, "set QoS", change, request_id, pkey))
+        await asyncio.wrap_future(submit(service, request, "set QoS", change, pkey))
         return {}
 
-    @app.post("/resources/pkeys/hosts")
-    async def add_hosts(request: Request, body: _Hosts, request_id: RequestId = None) -> dict[str, Any]:
+    @app.post("/resources/pkeys/hosts", dependencies=TAKES_ID)
+    async def add_hosts(request: Request, body: _Hosts) -> dict[str, Any]:
         """Add every port of the hosts."""
         pkey, hosts = parse_pkey(body.pkey), service.hosts_members(names_of(body.hosts_names))
         members = {g: Member(body.membership == "full", m.host) for g, m in hosts.items()}
         options = _options(request, body)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
-        return await made(request, pkey, "add hosts", change, request_id, members)
+        return await made(request, pkey, "add hosts", change, members)
 
 
 def _add_removals(app: FastAPI, service: TenantService) -> None:
-    async def remove(request: Request, pkey: int, guids: set[int], request_id: str | None) -> dict[str, Any]:
+    async def remove(request: Request, pkey: int, guids: set[int]) -> dict[str, Any]:
         change: Change = lambda draft: changes.remove_members(draft, pkey, guids)
-        await asyncio.wrap_future(submit(service, request, "remove GUIDs", change, request_id, pkey))
+        await asyncio.wrap_future(submit(service, request, "remove GUIDs", change, pkey))
         return {}
 
-    @app.post("/actions/remove_guids_from_pkey")
-    async def remove_guids(request: Request, body: _Remove, request_id: RequestId = None) -> dict[str, Any]:
+    @app.post("/actions/remove_guids_from_pkey", dependencies=TAKES_ID)
+    async def remove_guids(request: Request, body: _Remove) -> dict[str, Any]:
         """Remove GUIDs from a partition."""
-        return await remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids}, request_id)
+        return await remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids})
 
-    @app.delete("/resources/pkeys/{pkey}/guids/{guids}")
-    async def delete_guids(request: Request, pkey: str, guids: str, request_id: RequestId = None) -> dict[str, Any]:
+    @app.delete("/resources/pkeys/{pkey}/guids/{guids}", dependencies=TAKES_ID)
+    async def delete_guids(request: Request, pkey: str, guids: str) -> dict[str, Any]:
         """Remove GUIDs, separated by commas, from a partition."""
-        return await remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g}, request_id)
+        return await remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g})
 
-    @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}")
-    async def delete_hosts(request: Request, pkey: str, hosts: str, request_id: RequestId = None) -> dict[str, Any]:
+    @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}", dependencies=TAKES_ID)
+    async def delete_hosts(request: Request, pkey: str, hosts: str) -> dict[str, Any]:
         """Remove the ports of hosts, separated by commas, from a partition."""
         key, names = parse_pkey(pkey), set(names_of(hosts))
         partition = service.state.partitions.get(key)
         through = {g for g, m in partition.members.items() if m.host in names} if partition else set()
         guids = {g for name in names for g in service.view.names.get(name, [])}
-        return await remove(request, key, through | guids, request_id)
+        return await remove(request, key, through | guids)
 
-    @app.delete("/resources/pkeys/{pkey}")
-    async def delete(request: Request, pkey: str, request_id: RequestId = None) -> dict[str, Any]:
+    @app.delete("/resources/pkeys/{pkey}", dependencies=TAKES_ID)
+    async def delete(request: Request, pkey: str) -> dict[str, Any]:
         """Delete a partition."""
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.delete_partition(draft, key, service.clock())
-        await asyncio.wrap_future(submit(service, request, "delete", change, request_id, key))
+        await asyncio.wrap_future(submit(service, request, "delete", change, key))
         return {}

@@ -13,7 +13,7 @@ from fastapi import FastAPI, HTTPException, Request
 from softib.tenants.service import TenantService
 from softib.tenants.store import Revision
 from softib.web.served import Served
-from softib.web.ufm.partitions import account_of
+from softib.web.ufm.authority import account_of
 
 __all__ = ["add_report_calls"]
 

@@ -16,7 +16,8 @@ from softib.input_files import json_document
 from softib.tenants.managers import InternalManager
 from softib.tenants.model import parse_pkey, pkey_text
 from softib.tenants.service import TenantService
-from softib.web.ufm.partitions import names_of, operator_of
+from softib.web.ufm.authority import operator_of
+from softib.web.ufm.partitions import names_of
 from softib.whole_files import write_text
 
 __all__ = ["add_sharp_calls"]

@@ -17,7 +17,7 @@ from softib.input_files import json_document
 from softib.tenants.service import TenantService
 from softib.web.events import Event
 from softib.web.served import Served
-from softib.web.ufm.partitions import operator_of
+from softib.web.ufm.authority import operator_of
 from softib.whole_files import write_text
 
 __all__ = ["add_syslog_calls"]

@@ -3,7 +3,7 @@ isolation, dry runs, accounts, import and export."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -19,10 +19,11 @@ from softib.tenants.changes import Change, NotThere, Options
 from softib.tenants.findings import Finding
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
-from softib.tenants.service import RELEASE, Resting, TenantService
+from softib.tenants.quarantine import Resting
+from softib.tenants.service import RELEASE, TenantService
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision
-from softib.web.ufm.partitions import RequestId, account_of, make, operator_of
+from softib.web.ufm.authority import TAKES_ID, account_of, operator_of, submit
 
 __all__ = ["add_tenant_calls"]
 
@@ -174,17 +175,17 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
         """Enter a tenant, or change its limit."""
         operator_of(request)
         change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
-        return _Made(revision=make(service, request, "put tenant", change).revision)
+        return _Made(revision=submit(service, request, "put tenant", change).result().revision)
 
     @app.delete("/tenants/{name}")
     def remove_tenant(request: Request, name: str) -> _Made:
         """Remove a tenant without partitions."""
         operator_of(request)
         change: Change = lambda draft: changes.remove_tenant(draft, name)
-        return _Made(revision=make(service, request, "remove tenant", change).revision)
+        return _Made(revision=submit(service, request, "remove tenant", change).result().revision)
 
-    @app.post("/partitions")
-    def allot(request: Request, body: _New, request_id: RequestId = None) -> _Allotted:
+    @app.post("/partitions", dependencies=TAKES_ID)
+    def allot(request: Request, body: _New) -> _Allotted:
         """Make a partition with a free P_Key."""
         account = account_of(request)
         if account.role == "tenant" and body.tenant not in ("", account.tenant):
@@ -197,7 +198,7 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
             pkeys[:] = [service.allot(draft, options)]
             return f"{pkey_text(pkeys[0])} allotted"
 
-        done = make(service, request, "allot", change, request_id)
+        done = submit(service, request, "allot", change).result()
         pkey = pkeys[0] if pkeys else next(iter(done.pkeys), 0)
         return _Allotted(pkey=pkey_text(pkey), revision=done.revision)
 
@@ -206,7 +207,7 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
         """Make ports that are in no other partition full or limited members of the default partition."""
         operator_of(request)
         change: Change = lambda draft: changes.set_everyone(draft, body.membership)
-        return _Made(revision=make(service, request, "default membership", change).revision)
+        return _Made(revision=submit(service, request, "default membership", change).result().revision)
 
 
 def _add_revisions(app: FastAPI, service: TenantService) -> None:
@@ -233,7 +234,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def undo(request: Request, number: int) -> _Undone:
         """Undo a change, as far as later ones did not change the same rows."""
         operator_of(request)
-        done = make(service, request, f"undo revision {number}", service.undo_of(number), returns=True)
+        done = submit(service, request, f"undo revision {number}", service.undo_of(number), returns=True).result()
         return _Undone(revision=done.revision, detail=done.text)
 
     @app.get("/findings")
@@ -247,14 +248,15 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def quarantine(request: Request) -> list[Resting]:
         """Return the P_Keys that are not assigned now, and the ports that may hold them."""
         operator_of(request, ("admin", "operator", "viewer"))
-        return service.resting()
+        return service.quarantine.resting()
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
         """Assign a P_Key again: ports that do not answer do not hold it."""
         operator_of(request)
         key = parse_pkey(pkey)
-        return _Made(revision=make(service, request, RELEASE, lambda draft: changes.release(draft, key)).revision)
+        change: Change = lambda draft: changes.release(draft, key)
+        return _Made(revision=submit(service, request, RELEASE, change).result().revision)
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> _Isolation:
@@ -296,10 +298,10 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
         operator_of(request)
         if body.format == "ufm":
-            partitions, notes = from_ufm(body.content)
+            partitions, notes = from_ufm(body.content), list[str]()
         elif isinstance(body.content, str):
             partitions, notes = from_conf(
-                body.content, "partitions.conf", service.taken_keys(), list(service.state.partitions.values())
+                body.content, "partitions.conf", service.quarantine.taken(), list(service.state.partitions.values())
             )
         else:
             raise InputError("content: must be the text of partitions.conf")
@@ -307,8 +309,8 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         if body.dry_run:
             return _Imported(rows=service.rehearse(change), notes=notes)
         for partition in partitions:
-            service.refuse_held_key(partition.pkey, partition.members)
-        return _Imported(revision=make(service, request, "import", change).revision, notes=notes)
+            service.quarantine.refuse_held(partition.pkey, partition.members)
+        return _Imported(revision=submit(service, request, "import", change).result().revision, notes=notes)
 
     @app.post("/backup")
     def backup(request: Request) -> _Backup:
@@ -316,7 +318,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
-        return _Backup(file=str(path))
+        return _Backup(file=str(path.resolve()))
 
     @app.post("/restore", response_model_exclude_none=True)
     def restore(request: Request, body: _Restore) -> _Restored:
@@ -326,14 +328,17 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         change: Change = lambda draft: changes.restore(draft, target, service.clock())
         if body.dry_run:
             return _Restored(rows=service.rehearse(change))
-        return _Restored(revision=make(service, request, "restore", change).revision)
+        return _Restored(revision=submit(service, request, "restore", change).result().revision)
 
 
 def _entered(draft: Draft, partitions: list[Partition], service: TenantService) -> str:
     for p in partitions:
         old = draft.partition(p.pkey)
         options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
-        changes.set_members(draft, p.pkey, p.members, options, service.view.room)
+        before = old.members if old else {}
+        # Neither form has the names of hosts by which members were added.
+        members = {g: replace(m, host=before[g].host) if g in before else m for g, m in p.members.items()}
+        changes.set_members(draft, p.pkey, members, options, service.view.room)
         if p.everyone:
             changes.set_everyone(draft, p.everyone)
     return f"{counted(len(partitions), 'partition')} entered"

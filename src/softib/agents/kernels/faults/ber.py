@@ -1,7 +1,7 @@
 """Faults of links: bit errors and their effect on a MAD (IBA 16.1.3.5, 16.1.4, 7.12).
 
-Symbols flow on a link that is up all the time, so errors grow with time. There is no periodic update:
-:func:`settle` updates one port when its counters are read or its link changes.
+A link that is up carries symbols all the time, so its errors grow with time. There is no periodic
+update: :func:`settle` updates one port when its counters are read or its link changes.
 """
 
 import math
@@ -64,7 +64,7 @@ FIRST_64B66B = 4
 SYNC_SHARE = 2 / 66
 CROSSED, CORRUPTED, NOT_SENT = 0, 1, 2
 MOST_AT_ONCE = 100_000
-"""Largest number of corrupted packets of applications per update that are followed one by one."""
+"""Largest number of corrupted application packets per update that are assigned one by one."""
 
 
 @inner
@@ -94,8 +94,8 @@ def idle(t, port, passed):
 
 @inner
 def corrupted_updates(t, port):
-    """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line
-    bits, of its block of 66 bits, or of the codeword around it."""
+    """Return the probability that a flow control packet into ``port`` arrives with an error: in its
+    80 line bits, in its block of 66 bits, or in the codeword around it."""
     code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
     if corrects(t, port, code):
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
@@ -105,7 +105,8 @@ def corrupted_updates(t, port):
 
 @inner
 def lost_updates(t, port):
-    """Probability that ``port`` misses a flow control packet: the other end omits it, or it arrives with an error."""
+    """Return the probability that ``port`` misses a flow control packet: the peer omits it, or it
+    arrives with an error."""
     bits, lost = t.fault[port, BITS], 0.0
     if bits & NOISY:
         lost = corrupted_updates(t, port)
@@ -146,8 +147,8 @@ def settle(t, port, now):
 @inner
 def integrity(t, port, now):
     """Count a local physical error. Beyond the threshold (LocalPhyErrors) the link recovers: both
-    ends count it, the receiver counts LocalLinkIntegrityErrors and raises trap 129. A packet without error cancels
-    one (IBA 7.12.2)."""
+    ends count the recovery; the receiver counts LocalLinkIntegrityErrors and raises trap 129. Each
+    packet without an error cancels one error (IBA 7.12.2)."""
     row = t.fault[port]
     row[PHY_ERRORS] += 1
     if row[PHY_ERRORS] <= get8(t.port_info[port], THRESHOLDS_AT) >> 4:
@@ -161,7 +162,7 @@ def integrity(t, port, now):
 
 @inner
 def corrupted(t, port):
-    """Return whether a bit of a MAD is wrong as it arrives at ``port``; counts the symbols."""
+    """Return whether a MAD arrives at ``port`` with a wrong bit; counts the symbols."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
     ber = t.fault_rate[port, BER]
     if corrects(t, port, code):
@@ -178,11 +179,11 @@ def corrupted(t, port):
 
 @inner
 def rates_of_loss(t, port):
-    """(a, b): a packet of L bytes on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
+    """Return (a, b): a packet of L bytes on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
 
-    Without FEC each of its line bits (10 or 8.25 a byte) can be wrong; with it a packet begins anywhere in a
-    codeword of 5140 data bits, and is lost with each uncorrectable one: the rule of :func:`corrupted` for any
-    length.
+    Without FEC, each of its line bits (10 or 8.25 per byte) can be wrong. With FEC, a packet begins
+    anywhere in a codeword of 5140 data bits and is lost with any uncorrectable codeword that it
+    touches. This is the rule of :func:`corrupted` for any length.
     """
     if t.fault[port, BITS] & NOISY == 0:
         return 0.0, 0.0
@@ -196,8 +197,8 @@ def rates_of_loss(t, port):
 
 @inner
 def arrive_corrupted(t, ingress, corrupted, packets, now):
-    """Corrupt ``corrupted`` of ``packets`` that arrived for applications at ``ingress``, evenly
-    among them."""
+    """Spread ``corrupted`` corrupted packets evenly among the ``packets`` that arrived for
+    applications at ``ingress``."""
     add(t.counters[ingress], RCV_ERRORS, np.uint64(corrupted))
     add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(corrupted))
     right = max(packets - corrupted, np.int64(0)) // max(corrupted, np.int64(1))
@@ -208,7 +209,7 @@ def arrive_corrupted(t, ingress, corrupted, packets, now):
 
 @inner
 def cross(t, egress, vl15, now):
-    """Return the result for a MAD on the cable at ``egress``: CROSSED, CORRUPTED (it was sent and
+    """Return the outcome of a MAD on the cable at ``egress``: CROSSED, CORRUPTED (it was sent and
     arrived with an error) or NOT_SENT. VL15 has no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
@@ -232,8 +233,8 @@ def cross(t, egress, vl15, now):
 
 @inner
 def survive(t, first, last, vl15, now):
-    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 if it arrives, else the end of the hops that
-    count."""
+    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; return -1 if it arrives,
+    otherwise the end of the hops that count."""
     for i in range(first, last):
         fate = cross(t, np.int64(t.path[i]), vl15, now)
         if fate != CROSSED:

@@ -1,10 +1,10 @@
 """The faults of a port as numbers that kernels share, and the random numbers of their errors.
 
-``fault`` int64[ports, 7] holds the faults of each port and their state (columns below), ``fault_rate``
-float64[ports, 3] its bit error ratio, the picoseconds it needs to drain one MAD (infinite: it is blocked) and the
-share of flow-control packets that the port at the other end omits, ``rng_state`` the random state.
-``options[FAULTY]`` is 0 while no port has a fault: then these columns are
-not read.
+``fault`` int64[ports, 7] holds the faults of each port and their state (columns below).
+``fault_rate`` float64[ports, 3] holds its bit error ratio, the picoseconds in which it drains one
+MAD (infinite: blocked), and the share of flow-control packets that its peer omits. ``rng_state`` is
+the random state. ``options[FAULTY]`` is 0 while no port has a fault; these columns are then not
+read.
 """
 
 import math
@@ -17,27 +17,29 @@ from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
 FAULTY = 1
-"""Element of ``options``: ports that have a fault."""
+"""Element of ``options``: the number of ports that have a fault."""
 BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
-"""Columns of ``fault``: the faults; time to which its counters are updated (ps); local physical errors not yet
-cancelled; time when its buffer is empty of MADs (ps); time to which the port that sends to it has waited (ps); time
-since which that one waits forever (ps, 0: it does not); time when it has drained the data of applications (ps)."""
+"""Columns of ``fault``. BITS: the faults. SETTLED: time to which the port's counters are updated.
+PHY_ERRORS: local physical errors not cancelled yet. DRAINED: time when its buffer is empty of MADs.
+WAITED: time to which its sender's waiting is counted. HELD: time since which its sender waits
+forever (0: it does not). FLOWED: time when it has drained the data of applications. Times are in
+ps."""
 CUT, DEAD, NOISY, SLOW, LAVISH, STARVED = 1, 2, 4, 8, 16, 32
-"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits without buffer space;
-the other end omits flow-control packets."""
+"""CUT: no signal arrives. DEAD: the node has no power. NOISY: bit errors. SLOW: it drains slowly.
+LAVISH: it grants credits without buffer space. STARVED: the peer omits flow-control packets."""
 BER, DRAIN, LEFT_OUT = 0, 1, 2
 
 LANES = np.ones(256, np.int64)
 for _bit, _n in LANES_BY_BIT.items():
     LANES[_bit] = _n
 PACKET_OCTETS = 4 * float(MAD_DWORDS) + 2
-"""A MAD's packet with its VCRC."""
+"""Bytes of a MAD's packet with its VCRC."""
 WIDTH_AT = PortInfo.link_width_active.byte
 
 
 @inner
 def roll(t):
-    """A random number in [0, 1): xorshift64 (Marsaglia, 2003)."""
+    """Return a random number in [0, 1): xorshift64 (Marsaglia, 2003)."""
     x = t.rng_state[0]
     x ^= x << np.uint64(13)
     x ^= x >> np.uint64(7)
@@ -48,7 +50,7 @@ def roll(t):
 
 @inner
 def poisson(t, mean):
-    """Number of rare events if ``mean`` are expected (a normal approximation above 60)."""
+    """Return a number of rare events if ``mean`` are expected (a normal approximation above 60)."""
     if mean <= 0.0:
         return np.int64(0)
     if mean > 60.0:

@@ -1,5 +1,5 @@
-"""Reed-Solomon forward error correction of a link: results for its codewords at a bit error ratio, and their
-counters (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
+"""Reed-Solomon forward error correction of a link: the outcome for its codewords at a bit error
+ratio, and their counters (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
 
 import math
 
@@ -32,11 +32,11 @@ LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
 PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
 SYMBOL_BITS, CODE_DATA_BITS = 10.0, 5140.0
 PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
-"""RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it
-corrects (IEEE 802.3 clause 91, symbols of 10 bits)."""
+"""RS(544, 514) of PAM4 lanes and RS(528, 514) of others: symbols in a codeword, and symbols that
+the code corrects (IEEE 802.3 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
 LEAST_MEAN = 1e-9
-"""If fewer codewords are expected, none is drawn: each update would waste a random number."""
+"""If fewer codewords than this are expected, none is drawn: each update would waste a random number."""
 
 
 @inner
@@ -47,7 +47,8 @@ def corrects(t, port, code):
 
 @inner
 def codeword(ber, length, fixes):
-    """For one codeword: (expected corrected symbols, probability that it is corrected, that it is uncorrectable)."""
+    """Return for one codeword: the expected number of corrected symbols, the probability that the
+    codeword is corrected, and the probability that it is uncorrectable."""
     q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
     right = math.exp(length * math.log1p(-q))
     p, symbols, fixed, lost = right, 0.0, 0.0, 0.0
@@ -58,7 +59,8 @@ def codeword(ber, length, fixes):
             fixed += p
         else:
             lost += p
-    # With fewer errors than it corrects the tail ends within the terms; the complement would lose it in rounding.
+    # If fewer errors are expected than the code corrects, sum the tail itself: computed as 1 - sum, it would be lost
+    # in rounding.
     return symbols, fixed, (lost if length * q < fixes else 1.0 - fixed - right)
 
 
@@ -73,8 +75,8 @@ def on_lanes(t, row, column, lanes, n):
 
 @inner
 def wrong_blocks(t, port, lanes, symbols, fixed, lost):
-    """Count the results of RS-FEC: corrected symbols by lane, corrected and lost blocks. A lost block is
-    a symbol error."""
+    """Count the outcome of RS-FEC: corrected symbols by lane, corrected blocks and lost blocks. A
+    lost block is a symbol error."""
     row = t.lane_counters[port]
     on_lanes(t, row, FEC_CORRECTED, lanes, symbols)
     on_lanes(t, row, FEC_UNCORRECTED, lanes, lost)
@@ -86,7 +88,7 @@ def wrong_blocks(t, port, lanes, symbols, fixed, lost):
 
 @inner
 def codewords_in(t, port, passed):
-    """Codewords that the link into ``port`` carries in ``passed`` picoseconds."""
+    """Return the number of codewords that the link into ``port`` carries in ``passed`` picoseconds."""
     code = speed_code(t, port)
     length = PAM4_CODE[0] if PAM4[code] else NRZ_CODE[0]
     return LANE_GBPS[code] * LANES[t.port_info[port, WIDTH_AT]] * passed * 1e-3 / (length * SYMBOL_BITS)
@@ -94,8 +96,8 @@ def codewords_in(t, port, passed):
 
 @inner
 def clean_codewords(t, port, now):
-    """Count the codewords since the last update in bin 0 of the histogram; :func:`corrected` removes those with
-    errors again, at the same time."""
+    """Count all codewords since the last update in bin 0 of the histogram. :func:`corrected`
+    subtracts those with errors at the same time."""
     passed = now - t.fec_clock[port]
     began = t.fec_clock[port] != 0
     t.fec_clock[port] = max(now, np.int64(1))
@@ -107,9 +109,10 @@ def clean_codewords(t, port, now):
 
 @inner
 def corrected(t, port, ber, length, fixes, codewords):
-    """Draw the numbers of ``codewords`` with 1 … ``fixes`` wrong symbols, and with more; counts them in the histogram.
+    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many have more;
+    count them in the histogram.
 
-    (corrected symbols, corrected codewords, lost ones).
+    Returns (corrected symbols, corrected codewords, lost codewords).
     """
     q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
     p, symbols, fixed = math.exp(length * math.log1p(-q)), np.int64(0), np.int64(0)

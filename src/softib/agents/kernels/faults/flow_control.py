@@ -1,15 +1,15 @@
-"""Flow control faults: ports that drain slowly (their sender waits for credits, and a switch discards packets that
-wait too long, IBA 18.2.5.4), the watchdog of late updates, and buffers that overrun (IBA 7.9, 14.2.5.1 traps 130,
-131).
+"""Flow control faults: ports that drain slowly, late updates, and buffers that overrun. The sender
+to a slow port waits for credits, and a switch discards packets that wait too long (IBA 18.2.5.4).
+Late updates fire the watchdog; overruns raise traps 130 and 131 (IBA 7.9, 14.2.5.1).
 
-MADs use :func:`queue` one by one. Data of applications arrives as sums, afterwards: :func:`flow`, :func:`expire`
-and :func:`hold`.
+MADs pass :func:`queue` one by one. Data of applications is processed later, as sums: :func:`flow`,
+:func:`expire` and :func:`hold`.
 
-A port sends a flow control packet on each VL at least every 65,536 symbol times. If none arrives for 400,000, the
-receiver starts recovery of the link; that needs errors so dense that six in a row are corrupted. A buffer overruns
-only if its owner grants credits without buffer space. ``overruns``
-int64[ports, 2]: the last update period (65,536 symbol times) with an overrun (-1: none yet), and the number of
-consecutive such periods.
+A port sends a flow control packet on each VL at least every 65,536 symbol times. If no such packet
+arrives for 400,000 symbol times, the receiver starts recovery of the link. That needs errors so
+dense that six packets in a row are corrupted. A buffer overruns only if its owner grants credits
+without buffer space. ``overruns`` int64[ports, 2]: the last update period (65,536 symbol times)
+with an overrun (-1: none yet), and the number of consecutive periods with one.
 """
 
 import math
@@ -45,14 +45,14 @@ HOQ_DISCARDS = DETAIL_COUNTERS.names.index("port_sw_hoq_lifetime_limit_discards"
 HOQ_AT = PortInfo.hoq_life.byte
 SPEED_GBPS = np.array([1.0, *(s.lane_data_gbps for s in SPEEDS)])
 HOQ_UNIT_PS, HOQ_FOREVER = 4_096_000, 19
-"""HOQLife: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.6, 18.2.5.4)."""
+"""HOQLife is 4.096 us times 2^n; values of n above 19 mean no limit (IBA 14.2.5.6, 18.2.5.4)."""
 CREDITS = 8
 """MADs that fit into the receive buffer of a slow port before its sender has to wait."""
 
 
 @inner
 def waits(t, egress, row, now, until):
-    """PortXmitWait of ``egress`` for the uncounted time up to ``until``."""
+    """Count PortXmitWait of ``egress`` for the uncounted time up to ``until``."""
     since = max(now, row[WAITED])
     if until > since:
         row[WAITED] = until
@@ -63,8 +63,8 @@ def waits(t, egress, row, now, until):
 def tick(t, egress, slow, now):
     """Count PortXmitWait of ``egress`` while its peer, ``slow``, drains the data of applications.
 
-    A tick counts if there was data to send and no credit for it (IBA 16.1.3.5): the time of the slow port minus the
-    time of the link itself.
+    A tick counts if there is data to send and no credit for it (IBA 16.1.3.5). So the waiting time
+    is the slow port's draining time minus the link's sending time.
     """
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
@@ -81,7 +81,8 @@ def tick(t, egress, slow, now):
 
 @inner
 def flow(t, egress, slow, octets, now):
-    """Applications have sent ``octets`` through ``egress`` to ``slow``, which drains them at its rate."""
+    """Account for ``octets`` bytes that applications sent through ``egress`` to ``slow``, which
+    drains them at its rate."""
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
         return
@@ -92,9 +93,8 @@ def flow(t, egress, slow, octets, now):
 
 @inner
 def expire(t, egress, packets, now):
-    """Applications' ``packets`` waited at the head of the queue of ``egress`` for credits that did
-    not come, and were discarded: each after HOQLife, from the VLStallCount-th on at once (IBA
-    18.2.5.4)."""
+    """Discard ``packets`` of applications that waited for credits at the head of the queue of
+    ``egress``: each after HOQLife, and from the VLStallCount-th on at once (IBA 18.2.5.4)."""
     slow = np.int64(t.port_peer[egress])
     add(t.counters[egress], DISCARDS, packets)
     add(t.detail_counters[egress], HOQ_DISCARDS, packets)
@@ -109,7 +109,7 @@ def expire(t, egress, packets, now):
 
 @inner
 def hold(t, egress, now):
-    """Packets wait at ``egress`` forever: its peer is blocked, and their lifetime is unlimited."""
+    """Let packets wait at ``egress`` forever: its peer is blocked, and their lifetime is unlimited."""
     slow = np.int64(t.port_peer[egress])
     if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
         t.fault[egress, HELD] = max(now, 1)
@@ -117,8 +117,8 @@ def hold(t, egress, now):
 
 @inner
 def queue(t, egress, ingress, now):
-    """Return whether a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a
-    switch discards it when that takes longer than HOQLife (IBA 18.2.5.4)."""
+    """Return whether a MAD leaves ``egress`` towards the slow port ``ingress``. The MAD may have to
+    wait for credits; a switch discards it if it waits longer than HOQLife (IBA 18.2.5.4)."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     wait = np.int64(0)
     blocked = drain == math.inf
@@ -143,7 +143,7 @@ def queue(t, egress, ingress, now):
 
 @inner
 def overflows(t, ingress, now):
-    """Return whether a MAD meets a full buffer at ``ingress``, although the port had granted credits."""
+    """Return whether a MAD meets a full buffer at ``ingress`` although the port granted credits for it."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
         return True
@@ -177,8 +177,9 @@ def update_ps(t, port):
 
 @inner
 def expiries(slots, lost):
-    """Mean number of times that ``slots`` flow control packets, each corrupted with probability ``lost``, miss
-    :data:`MISSED` times in a row: slots divided by the mean waiting time of such a run (Feller, vol. 1, XIII.7)."""
+    """Return the mean number of times that :data:`MISSED` flow control packets in a row are
+    corrupted, among ``slots`` packets that are each corrupted with probability ``lost``. It is
+    ``slots`` divided by the mean waiting time of such a run (Feller, vol. 1, XIII.7)."""
     if lost <= 0.0:
         return 0.0
     run = lost**MISSED
@@ -190,7 +191,7 @@ def expiries(slots, lost):
 @inner
 def watchdog(t, port, lost, passed, now):
     """Run the watchdogs of the VLs of ``port`` for ``passed`` picoseconds in which updates were corrupted with
-    probability ``lost``. One that fires starts recovery of the link, and the port raises trap 131."""
+    probability ``lost``. When a watchdog fires, the link recovers and the port raises trap 131."""
     if lost < 1e-3:  # less than one in a thousand years (8 VLs at XDR)
         return
     vls = VLS[get8(t.port_info[port], VLS_AT) >> 4]
@@ -207,15 +208,15 @@ def watchdog(t, port, lost, passed, now):
 
 @inner
 def overrun(t, port, now):
-    """A packet arrived at ``port`` without buffer space."""
+    """Count a packet that arrived at ``port`` without buffer space."""
     overruns(t, port, np.int64(1), 0.0, now)
 
 
 @inner
 def overruns(t, port, packets, octets, now):
-    """``packets`` arrived at ``port`` without buffer space, ``octets`` in all, at the link's rate and the last of
-    them now. OverrunErrors consecutive update periods with one are an ExcessiveBufferOverrunError, and
-    trap 130 (IBA 7.9, 14.2.5.6)."""
+    """Count ``packets`` (``octets`` bytes in all) that arrived at ``port`` without buffer space, at
+    the link's rate, the last of them now. OverrunErrors consecutive update periods with an overrun
+    are one ExcessiveBufferOverrunError and raise trap 130 (IBA 7.9, 14.2.5.6)."""
     grow(t.counters[port], RCV_ERRORS, packets)
     grow(t.detail_counters[port], BUFFER_OVERRUN, packets)
     row, each = t.overruns[port], update_ps(t, port)

@@ -148,7 +148,7 @@ def _without_equivalent(view: FabricView, misplaced: list[Misplaced]) -> list[Mi
 
 
 def node_pair(a: int, b: int) -> tuple[int, int]:
-    """Return two nodes as an unordered pair."""
+    """Return two numbers as an unordered pair."""
     return (a, b) if a <= b else (b, a)
 
 
@@ -174,7 +174,7 @@ def _pairs(view: FabricView, misplaced: list[Misplaced], rules: tuple[Rule, ...]
             )
             if partner is not None:
                 taken[i] = taken[partner] = True
-                first, second = sorted((m, misplaced[partner]), key=lambda x: x.a)
+                first, second = sorted((m, misplaced[partner]), key=lambda x: int(view.port_place[x.a]))
                 pairs.append((first, second))
     return pairs, [m for m, used in zip(misplaced, taken, strict=True) if not used]
 

@@ -78,10 +78,12 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     left = [m for m in rest if m.a not in named]
     halves = np.flatnonzero(contra & confirmed & ~loops & ~explained(view, pattern, exchanged))
     unjudged += _left_by_swaps(view, pattern, left, halves, [*rings, *(m for pair in swapped for m in pair)])
+    first_of = lambda pair: int(view.port_place[pair[0]])
+    missing = (pair if first_of(pair) < first_of(pair[::-1]) else pair[::-1] for pair in _missing(view, pattern, rank))
     return Suspects(
-        swapped,
-        sorted([*rings, *placed], key=lambda m: m.a),
-        list(_missing(view, pattern, rank)),
+        sorted(swapped, key=lambda pair: int(view.port_place[pair[0].a])),
+        sorted([*rings, *placed], key=lambda m: int(view.port_place[m.a])),
+        sorted(missing, key=first_of),
         unjudged,
         exchanged,
         doubtful,

@@ -65,10 +65,10 @@ def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
     left.subtract(class_of[[n for x in sure for n in x.switches]].tolist())
     if min(left.values()) < 0:
         return []
-    known, tried = {n for x in sure for n in x.switches}, list[Exchange]()
+    reported, tried = {n for x in sure for n in x.switches}, list[Exchange]()
     for x in sorted(loose, key=lambda x: (-x.follow / x.of, x.switches)):
         made = class_of[x.switches[0]]
-        if not known & {*x.switches} and left[made] >= len(x.switches):
+        if not reported & {*x.switches} and left[made] >= len(x.switches):
             left[made] -= len(x.switches)
             tried.append(x)
     return sure + _tried(view, tried)

@@ -56,7 +56,7 @@ _CAGE = re.compile(r"^(?:(?:ib|eth|swp|port|p)\s*)*#?\s*(?:1/)?0*(\d{1,3})$", re
 
 
 def readable(end: tuple[str, str]) -> tuple[str, str]:
-    """Return the end without the port if that became a date."""
+    """Return the end without its port if a spreadsheet turned the port into a date."""
     node, label = end
     return node, "" if DATE.match(label) else label
 
@@ -68,7 +68,7 @@ def pieces(text: str) -> list[str]:
 
 
 def halves(label: str) -> list[str]:
-    """Return the two ports of cage ``label``; empty if the label is not a cage."""
+    """Return the two ports of the cage ``label``; empty if the label does not name a cage."""
     match = _CAGE.match(label.strip())
     return [f"1/{match[1]}/{half}" for half in (1, 2)] if match else []
 
@@ -80,7 +80,7 @@ def of_cell(text: str) -> tuple[str, str]:
 
 
 def joined_label(hca: str, port: str) -> str:
-    """Return the label that an adapter's cell and a port's cell form together."""
+    """Return the label that is written half in the adapter's cell and half in the port's cell."""
     port = _WHOLE.sub(r"\1", port)
     hca = _WHOLE.sub(r"\1", hca)
     if not hca:
@@ -105,7 +105,7 @@ NOT_BUILT = re.compile(
     "storn|entfall|entfern|geloscht|abgebaut|ruckgebaut|gestrichen|annul|supprim|retire|enleve|abandonn|eliminad|anulad|retirad|"
     "eliminat|rimoss|cancellat|取消|已取消|删除|已删除|作废|拆除|已拆除|中止|撤去|削除|취소|삭제|철거|отмен|удал|демонтир|снят)"
 )
-"""Statuses of cables that are not, or no longer, part of the plan, as :func:`.headings.normal` writes them."""
+"""Statuses of cables that are not, or no longer, part of the plan, in the form of :func:`.headings.normal`."""
 _WHOLE = re.compile(r"^(\d{1,5})[.,]0+$")
 """A number as a spreadsheet exports it: ``5.0``."""
 

@@ -1,7 +1,8 @@
-"""Cabling lists as plans: UFM-NDT CSV, P2P sheets, and lists as people keep them, from CSV or a
+"""Cabling lists as plans: UFM-NDT CSV, point-to-point sheets and informal lists, from CSV or a
 workbook (:mod:`.sheet`).
 
-:mod:`.headings` finds the columns, in any order and several languages, :mod:`.cells` reads the texts. Rules for rows:
+:mod:`.headings` finds the columns in any order and in several languages; :mod:`.cells` reads the
+cells. Rules for rows:
 
 * UFM-NDT (NVIDIA UFM's Network Definition): a location that looks like a rack unit (``U3``) is a
   rack unit, and then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port
@@ -192,8 +193,8 @@ class _Row:
         return row[at] if 0 <= at < len(row) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Return the cables of this row, and the cable that continues in the row below if its first
-        end is in cells merged with this row's."""
+        """Return the cables of this row. Include the cable that continues in the row below if its
+        first end is in cells merged with this row's."""
         first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
         others = [e for e in others if e[0] or e[1]]
         same = above is not None and self.filled and above["node"][0] == self.get("node0")
@@ -230,7 +231,7 @@ class _Row:
         return row_cables, row_cables[0] if len(row_cables) == 1 and not merged else None
 
     def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
-        """Return what the row lacks, as text."""
+        """Return a text that lists the missing parts of the row."""
         lacks = [
             f"no {place} {field}"
             for place, ends in (("first", first), ("second", others))
@@ -240,7 +241,7 @@ class _Row:
         return " and ".join(lacks)
 
     def unreadable(self, ends: list[tuple[str, str]]) -> str:
-        """Return what is wrong with a name or a port, as text."""
+        """Return a text that describes the error in a name or a port."""
         for node, label in ends:
             if "\ufffd" in node + label:
                 return f"{shown(node + ' ' + label, 60)!r} is in no encoding that softib knows: save the file as UTF-8"
@@ -287,7 +288,7 @@ class _Row:
 
 def _find_names_in_two_racks(rows: list[dict[str, Any]], files: tuple[str, ...], problems: list[Problem]) -> None:
     """Report device names that occur in several racks: rows are kept, but a comparison by name
-    cannot distinguish the machines."""
+    cannot distinguish these devices."""
     racks: dict[str, dict[str, tuple[int, str]]] = {}
     for row in rows:
         for end in (0, 1):

@@ -1,9 +1,9 @@
 """The encoding of a CSV file that a spreadsheet program saved.
 
-Nothing in such a file names its encoding, and most bytes are letters in all of them. The headings decide
-where they are in the language of the names; otherwise the words do: people do not write an
-accented capital after a small letter, or three accents in a row, or half a Cyrillic word in
-capitals, and rarely a character of the second level of a Chinese or Japanese standard.
+A CSV file does not name its encoding, and most bytes are letters in every candidate encoding. The
+headings decide if they are in the language of the names. Otherwise the words decide: people do not
+write an accented capital after a small letter, three accents in a row, or half a Cyrillic word in
+capitals, and rarely use a character of the second level of a Chinese or Japanese standard.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from softib.fabric.formats.cabling.sheet import sheets_of_text
 __all__ = ["decode"]
 
 WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1251", "koi8-r", "cp866")
-"""Excel's encodings in western and central Europe, on older Macs, and in Russia, and the older Russian ones."""
+"""Excel's encodings in western and central Europe and in Russia, those of older Macs, and the older Russian ones."""
 ASIAN = {"gb18030": ("gb2312", 0xB0, 0xD7), "cp932": ("cp932", 0x81, 0x97), "cp949": ("euc_kr", 0xB0, 0xC8)}
-"""Excel's encodings in China, Japan and Korea: the standard within each, and the first and last lead byte of its common
-characters (GB 2312 and JIS X 0208 level 1, KS X 1001 Hangul)."""
+"""Excel's encodings in China, Japan and Korea. With each: the national standard that it contains,
+and the first and last lead byte of that standard's common characters (GB 2312 and JIS X 0208 level
+1, KS X 1001 Hangul)."""
 HEAD_CHARACTERS = 1 << 14
 COMMON = 0.75
 
@@ -33,9 +34,9 @@ _CYRILLIC = re.compile(rf"^[A-Za-z0-9_@%${_SIGNS}]*(?:[А-ЯЁ]?[а-яё]+|[А-�
 
 
 def decode(data: bytes) -> str:
-    """Decode the file: UTF-16 and UTF-8 with byte-order marks, UTF-8, else the encoding in which the
-    headings are known and the words are plausible. Characters stay unknown (U+FFFD) if there is none, or
-    several."""
+    """Decode the file: as UTF-16 or UTF-8 if it has a byte-order mark, as UTF-8 if it is valid,
+    otherwise in the encoding whose headings are known and whose words are plausible. If no encoding
+    fits, or several do, the characters stay unknown (U+FFFD)."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     text = data.decode("utf-8-sig", "replace")
@@ -57,8 +58,8 @@ def _has_headings(text: str) -> bool:
 
 
 def _is_plausible(text: str) -> bool:
-    """Return whether the words with characters beyond ASCII are of one script: a few accented Latin
-    letters among plain ones, or all Cyrillic."""
+    """Return whether the words with characters beyond ASCII use one script: a few accented Latin
+    letters among plain ones, or only Cyrillic."""
     foreign = {w for w in _WORD.findall(text) if not w.isascii()}
     return "\ufffd" not in text and all(
         (_LATIN.match(w) and not _has_capital_within(w)) or _CYRILLIC.match(w) for w in foreign

@@ -1,4 +1,4 @@
-"""Explanation of how softib reads a cabling list: its headings, and the result of its rows."""
+"""How softib reads a cabling list: the meaning of its headings, and the outcome of its rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Heading(Result):
 
     heading: str
     taken_for: str
-    """Empty if its column is not used."""
+    """Meaning of the heading; empty if its column is not used."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SheetReading(Result):
     """Line of its headings; 0 if it has none."""
     headings: tuple[Heading, ...]
     rows: int
-    """Rows below the headings that are not empty, a comment or the headings repeated."""
+    """Number of rows below the headings, without empty rows, comments and repeated headings."""
     filled: int = field(metadata=key("filled_down"))
     """Number of devices, racks and units filled down from merged cells."""
 
@@ -51,12 +51,12 @@ class PlanReading(Result):
     sheets: tuple[SheetReading, ...]
     plan: CablingPlan | None = field(metadata=HIDDEN)
     why: str = ""
-    """Reason why no row is a cable; empty otherwise."""
+    """Reason why no row contains a cable; empty if one does."""
 
     @property
     @also(before="why")
     def cables(self) -> int:
-        """Number of different cables in its rows, without rows that contradict an earlier one."""
+        """Number of different cables, without rows that contradict an earlier one."""
         return 0 if self.plan is None else int(((self.plan.repeats < 0) & ~self.plan.conflict).sum())
 
     @property
@@ -74,7 +74,7 @@ class PlanReading(Result):
     @property
     @also(before="why")
     def notes(self) -> tuple[str, ...]:
-        """Parts of the list that are hidden, or marked as not to be built."""
+        """Notes on parts of the list that are hidden or marked as not to be built."""
         return () if self.plan is None else tuple(self.plan.notes)
 
     def lines(self) -> list[str]:

@@ -1,5 +1,4 @@
-"""Meaning of the headings of a cabling list: the end of the cable and the field, in several
-languages.
+"""Meaning of the headings of a cabling list in several languages: which end of the cable, and which field.
 
 A heading is compared without case, accents, blanks and punctuation, and split into known words:
 ``Switch Port`` is the port of the switch, ``Puerto destino`` and ``目的端口`` are the peer's port. A
@@ -7,11 +6,11 @@ heading with an unknown word is ignored. The end comes, in this order, from
 
 * words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 after a
   word;
-* the kind of device, if written instead: Switch and Server, Leaf and Spine; the first is end A;
-* the order of the columns: a heading without an end belongs to the device before it (rack and unit:
-  to the device after them if the first of them precedes the first device).
+* the kind of device, if it is given instead: Switch and Server, Leaf and Spine; the kind named first is end A;
+* the order of the columns: a heading without an end belongs to the device on its left. Rack and
+  unit belong to the device on their right if the first of them is left of the first device.
 
-Two numbered ``Server`` columns next to another device are the two legs of a breakout cable.
+Two numbered ``Server`` columns beside another device are the two legs of a breakout cable.
 """
 
 from __future__ import annotations
@@ -62,14 +61,14 @@ _UNKNOWN = (
     "desconocido",
     "未知",
 )
-"""Cells that state an unknown length."""
+"""Cell contents that mean "length unknown"."""
 _LENGTH = re.compile(
     r"^(?:ca\.?|circa|approx\.?|about|etwa|env\.?|约|約|~|≈)?\s*(\d{1,9}(?:[.,]\d{1,9})?)\s*([^\W\d_]+|['′’\"″”]+)?\.?\s*(\(.*\)|(?:aoc|dac|acc|om[345]|os[12])\b.*)?$"
 )
 
 
 def _plain(text: str) -> str:
-    """Return lower case without accents, with digits of any width as 0-9."""
+    """Return the text in lower case, without accents, and with digits of any width as 0-9."""
     text = unicodedata.normalize("NFKC", text.strip()).casefold()
     return "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
 
@@ -78,8 +77,8 @@ _FACTOR = {_plain(word): factor for factor, names in _METRES.items() for word in
 
 
 def length_m(text: str, unit: float) -> float | None:
-    """Return the metres of a cell: NaN if it states an unknown length, None if it is not a length.
-    A bare number is in ``unit`` metres."""
+    """Return the length in metres from a cell: NaN if the cell says "unknown", None if it is not a
+    length. A bare number is in ``unit`` metres."""
     plain = _plain(text)
     if plain in _UNKNOWN:
         return math.nan
@@ -90,20 +89,20 @@ def length_m(text: str, unit: float) -> float | None:
 
 
 def unit_of(parts: Iterable[str]) -> float:
-    """Return the metres of the unit among the ``parts`` of a heading; 1 if it states none."""
+    """Return the length in metres of the unit among the ``parts`` of a heading; 1 if there is no unit."""
     return next((_FACTOR[w] for w in map(_plain, parts) if w in _FACTOR and w not in _BY_HEADING), 1.0)
 
 
 _ORDER = ("status", "length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
-"""Meaning of a heading of several words: ``cable length`` a length, ``rack unit`` a unit, ``device
-location`` a rack."""
+"""Meaning of headings of several words: ``cable length`` is a length, ``rack unit`` a unit,
+``device location`` a rack."""
 _SIDELESS = ("status", "length", "speed", "cable", "purpose")
 _MOST = 60
 
 
 @lru_cache(maxsize=1 << 12)
 def normal(text: str) -> str:
-    """Return only lower-case letters and digits, without accents."""
+    """Return the text as lower-case letters and digits only, without accents."""
     split = unicodedata.normalize("NFKD", re.sub(r"^#?\s*fields:", "", text.strip().casefold()))
     return "".join(c for c in split if c.isalnum())
 
@@ -124,8 +123,8 @@ _LONGEST = max(map(len, _VOCABULARY_ALL))
 
 @dataclass(frozen=True)
 class Heading:
-    """Meaning of one heading: ``end`` 0, 1 or None (not stated), ``what`` a field of
-    ``headings.yaml`` or "" (an end alone), ``role`` and ``number`` as written."""
+    """Meaning of one heading. ``end`` is 0, 1 or None (not stated); ``what`` is a field of
+    ``headings.yaml``, or "" (an end alone); ``role`` and ``number`` are as written."""
 
     end: int | None
     what: str
@@ -152,7 +151,7 @@ class Layout:
 
 
 def _taken_apart(text: str) -> list[str] | None:
-    """Split ``text`` into the fewest known words; None if something remains."""
+    """Split ``text`` into the fewest known words; return None if unknown text remains."""
     best: list[list[str] | None] = [[], *([None] * len(text))]
     for end in range(1, len(text) + 1):
         for begin in range(max(0, end - _LONGEST), end):
@@ -247,7 +246,7 @@ def _devices(read: Sequence[Heading | None], column: dict[str, int]) -> dict[int
 
 
 def _rest(read: Sequence[Heading | None], ends: dict[int, int], column: dict[str, int]) -> None:
-    """Enter ports, adapters, racks, units, and the columns of the cable."""
+    """Assign the columns of ports, adapters, racks, units and cables."""
     roles = {read[i].role: e for i, e in ends.items() if read[i] and read[i].role and not read[i].number}  # type: ignore[union-attr]
     devices = sorted(ends)
     mounts = [i for i, h in enumerate(read) if h and h.what in ("rack", "u") and h.end is None and not h.role]
@@ -280,6 +279,6 @@ _OF = {"0": "first end", "1": "second end", "2": "second end, second leg"}
 
 
 def _meaning(name: str) -> str:
-    """Return the text for a column, ``port of the second end`` for ``port1``; "" if a column is not
-    used."""
+    """Return the description of a column, for example ``port of the second end`` for ``port1``; ""
+    if the column is not used."""
     return f"{_NAMES[name[:-1]]} of the {_OF[name[-1]]}" if name[-1:] in _OF and name[:-1] in _NAMES else name

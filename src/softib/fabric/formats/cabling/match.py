@@ -9,7 +9,7 @@ If the name finds one node, the port is the one with this label in the fabric (`
 otherwise the number in the label (:mod:`.port_label`). If it finds several nodes (a host with eight
 adapters, a director), the label must distinguish them: card and chip (``Blade 16_Port 2/20``), the
 adapter (``mlx5_3/1``, or the adapter's whole NodeDescription), or the one node that has this
-``port_label``. An unmatched end has a reason, never a guess.
+``port_label``. An end without a match gets a reason; softib never guesses.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["MatchedPlan", "NameProposal", "is_unnamed", "match_plan", "propose_n
 
 
 AGREE = 0.9
-"""Number of rows that must agree with a proposal."""
+"""Number of rows that must agree before names are proposed."""
 MOST_COMBINATIONS = 20_000
 MOST_GROUPS = 6
 """Number of groups that a message lists."""
@@ -53,8 +53,8 @@ Family = list[str]
 
 @dataclass(frozen=True)
 class NameProposal:
-    """Proposed names: ``names`` by node row as in the plan, ``agree`` of ``rows`` rows, and
-    (plan's name, fabric's name) of each device."""
+    """Proposed names: ``names`` by node row as in the plan; ``agree`` of ``rows`` rows agree; and a
+    pair (plan's name, fabric's name) for each device."""
 
     fabric: Fabric
     names: dict[int, str]
@@ -89,8 +89,7 @@ class NameProposal:
 
 
 def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
-    """Return the best proposal. Raises :class:`InputError` if there is none or several are equally
-    good."""
+    """Return the best proposal. Raises :class:`InputError` if no assignment fits, or if several fit equally well."""
     work = _Search(plan, fabric)
     ranked = work.ranked()
     if not ranked:
@@ -109,7 +108,7 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
 
 
 def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
-    """Group names by their text without numbers, each group in natural order."""
+    """Group names that are equal without their digits; each group is in natural order."""
     families: dict[str, Family] = defaultdict(list)
     for name in names:
         families[re.sub(r"\d+", "#", name.casefold())].append(name)
@@ -117,7 +116,7 @@ def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
 
 
 class _Search:
-    """Name groups of both sides, and the number of rows that agree for each assignment."""
+    """Groups of names on both sides, and the number of rows that agree for each assignment of groups."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)
@@ -194,16 +193,16 @@ class _Search:
 
 _DEFAULT_NAME = re.compile(r"^$|Mellanox Technologies|^MT\d+ |^0x[0-9a-f]+$|InfiniHost|^NVIDIA ConnectX", re.IGNORECASE)
 SUGGESTIONS = 5
-"""Number of unknown names for which similar names are listed."""
+"""Number of unknown names for which messages list similar names."""
 
 
 @dataclass
 class MatchedPlan:
-    """``port`` int32[n, 2]: row of the fabric's port arrays, -1 = not found; ``node`` likewise.
+    """``port`` int32[n, 2]: row in the fabric's port arrays, -1 = not found; ``node`` likewise.
 
     ``reason`` str[n, 2] is one of :data:`REASONS` if an end is not found, otherwise empty. ``why``
-    holds the explanation of each such end by (row, end), ``problems`` the same with file and line,
-    once per unknown device.
+    holds the explanation of each such end by (row, end). ``problems`` holds the explanations with
+    file and line, one per unknown device.
     """
 
     port: np.ndarray
@@ -214,13 +213,13 @@ class MatchedPlan:
 
 
 def is_unnamed(description: str, times: int = 1) -> bool:
-    """Return whether a name identifies no machine: a vendor's default name, or a name shared by
-    several nodes."""
+    """Return whether a name does not identify a machine: a vendor's default name, or a name that
+    several nodes share."""
     return times > 1 or bool(_DEFAULT_NAME.search(description))
 
 
 class _Matching:
-    """A pass over the rows; each (device, label) pair is looked up once."""
+    """One pass over the rows; each (device, label) pair is looked up only once."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)
@@ -283,8 +282,8 @@ class _Matching:
         self.problems.append(Problem(plan.files[int(plan.file[row])], int(plan.line[row]), text))
 
     def find_unnamed(self) -> None:
-        """For rows with an unknown planned adapter, set the reason that the port exists but its
-        adapter has no name."""
+        """Find rows with an unknown planned adapter whose port exists but leads to an adapter
+        without a name, and set that reason."""
         f = self.fabric
         times = Counter(self.index.names)
         for row, end in self.why:
@@ -310,9 +309,9 @@ def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
 
 
 def _same_guids(plan: CablingPlan, fabric: Fabric) -> np.ndarray:
-    """Return the node of each end by GUID: -1 if the plan has no GUID, or the fabric has none or
-    several with it, or the names differ. Generated GUIDs (``.topo`` files, designs) are only sequence
-    numbers: they count only together with the same name.
+    """Return the node of each end by GUID; -1 if the plan has no GUID, if no node or several nodes
+    have it, or if the names differ. Generated GUIDs (``.topo`` files, designs) are only sequence
+    numbers, so they count only if the names are equal too.
     """
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]

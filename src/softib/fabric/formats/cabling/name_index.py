@@ -1,5 +1,5 @@
 """Index of the names that cabling plans use for a fabric's nodes and ports; :mod:`.match` documents
-their order."""
+the order of precedence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNTED = re.compile(r"^hca(\d{1,3})$")
 _ADAPTER_NUMBER = re.compile(r"^(?:mlx[45]|[a-z]+)(?:bond)?(\d{1,6})$")
 _SWITCH = re.compile(r"^(?:MF\d+;)?(?P<name>[^:;]+?)(?::(?P<model>[^/;]+)(?P<path>/.*)?)?$")
 NEIGHBOURS = 20
-"""Number of alphabetical neighbours, on each side of an unknown name, that are compared with it.
+"""An unknown name is compared with this number of its alphabetical neighbours on each side.
 Comparing with every name of a large fabric takes half a second per name."""
 
 
@@ -51,7 +51,7 @@ def spoken_names(description: str) -> Iterator[str]:
 
 
 class NameIndex:
-    """Names → nodes, in order of precedence, and labels → ports of these nodes."""
+    """Names → nodes in order of precedence, and labels → ports of these nodes."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -87,8 +87,8 @@ class NameIndex:
         self._short: dict[str, dict[str, list[int]]] = {}
 
     def similar(self, name: str) -> list[str]:
-        """Return names similar to ``name`` among its alphabetical neighbours, sorted forwards and
-        backwards."""
+        """Return names similar to ``name``, searched among its alphabetical neighbours when names
+        are read forwards and backwards."""
         if not self._sorted:
             self.spelling = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
             self._sorted = sorted(self.spelling)
@@ -100,7 +100,7 @@ class NameIndex:
         return [self.spelling[x] for x in nearest(key, list(dict.fromkeys(some)))]
 
     def nodes(self, name: str) -> list[int]:
-        """Return every node that ``name`` may mean; empty if there is none."""
+        """Return every node that ``name`` may refer to; empty if no node matches."""
         key = name.strip()
         for spelling in (key, key.removesuffix("/U1")):
             for tier in self.tiers:
@@ -140,7 +140,7 @@ class NameIndex:
         return nodes
 
     def port(self, nodes: list[int], device: str, label: str) -> tuple[int, str, str]:
-        """Return the row of the port, or -1, the reason and an explanation."""
+        """Return the row of the port, or -1 with the reason and an explanation."""
         wanted = normal_label(label)
         hits = [p for n in nodes for p in self.labels.get((n, wanted), ())]
         if len(hits) == 1:
@@ -169,7 +169,7 @@ class NameIndex:
         return int(self.fabric.port(node, number)), "", ""
 
     def _narrowed(self, nodes: list[int], wanted: str, rest: str, parsed: PortLabel) -> tuple[list[int], str, str]:
-        """Return the nodes that the label means, or (reason, explanation) if there is none."""
+        """Return the nodes to which the label refers, or (reason, explanation) if there are none."""
         if len(nodes) > 1:
             whole = [n for n in nodes if self.names[n].casefold() == wanted]
             if len(whole) == 1:
@@ -190,8 +190,8 @@ class NameIndex:
         return nodes, "", ""
 
     def count_adapters(self, ends: Iterable[tuple[str, str]]) -> None:
-        """Learn from all (device, label) ends of a plan how it counts adapters (``HCA-0``, ``HCA-1``) of
-        hosts that call them otherwise (``mlx5_0``)."""
+        """Learn how a plan numbers adapters (``HCA-0``, ``HCA-1``) of hosts that use other names
+        (``mlx5_0``), from all its (device, label) ends."""
         for device, label in ends:
             match = _COUNTED.match(plain_adapter(portnum_of_label(label).hca))
             if match:
@@ -203,8 +203,8 @@ class NameIndex:
         return tuple(sorted(int(m[1]) for m in matches if m))
 
     def _by_count(self, nodes: list[int], adapter: str) -> list[int]:
-        """Return the adapter that a plan means by ``hca2``, where the numbers in the whole plan say
-        whether it is the one named ``mlx5_2``, or the third or second one of the host."""
+        """Return the adapter that a plan calls ``hca2``. The numbers used in the whole plan show
+        whether it is the one named ``mlx5_2``, or the host's third or second adapter."""
         match = _COUNTED.match(adapter)
         numbers = self._numbers(nodes)
         used = self.counting.get(numbers, set())
@@ -220,7 +220,7 @@ class NameIndex:
         return []
 
     def _chips(self, nodes: list[int], parsed: PortLabel) -> tuple[list[int], str, str]:
-        """Return the chip of a director for a label with a card."""
+        """Return the chip of a director for a label that names a card."""
         on_card = [n for n in nodes if self.address[n].card == parsed.card]
         if not on_card:
             if len(nodes) == 1 and not self.address[nodes[0]].card and parsed.card == "L1":
@@ -243,8 +243,8 @@ class NameIndex:
 
 
 def _behind(device: str, label: str) -> str:
-    """Return the label without the device name: ``ibp11s0f0`` for ``host7 ibp11s0f0`` of device
-    host7, ``l16/u2/p20`` for ``sys/L16/U2/P20``."""
+    """Return the label without the device name: ``ibp11s0f0`` for ``host7 ibp11s0f0`` of host7,
+    ``l16/u2/p20`` for ``sys/L16/U2/P20``."""
     head = device.strip().casefold()
     if label.startswith(head) and label[len(head) : len(head) + 1] in (" ", "/", ":", "_", "-"):
         return label[len(head) + 1 :].strip() or label

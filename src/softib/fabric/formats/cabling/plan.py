@@ -65,10 +65,10 @@ class CablingPlan:
     files: tuple[str, ...]
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Parts of the file that are hidden or not to be built, and whether they are read."""
+    """Notes on parts of the file that are hidden or not to be built; each says whether they are read."""
     left_out: list[dict[str, Any]] = field(default_factory=list)
-    """Rows that are not part of the plan, as for :meth:`from_rows`: cancelled ones (``status``), and
-    those in which a cell cannot be read (that cell is empty)."""
+    """Rows that are not part of the plan, as for :meth:`from_rows`: cancelled cables (``status``),
+    and rows with an unreadable cell (that cell is empty)."""
 
     def __len__(self) -> int:
         return len(self.line)
@@ -161,8 +161,8 @@ class CablingPlan:
 
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     """Fill ``repeats`` and ``conflict`` from the names alone; return the reason for each conflict.
-    Racks distinguish machines of one name, GUIDs those of a fabric.
-    :mod:`softib.diags.cabling_plan.compare` repeats this with the ports: names of one port may
+    Racks distinguish devices with equal names, and GUIDs those of a fabric.
+    :mod:`softib.diags.cabling_plan.compare` repeats this by port, because the names of one port may
     differ in form.
     """
     used: dict[tuple[str, str, str], int] = {}

@@ -31,8 +31,8 @@ MOST_UNPACKED = 256 << 20
 
 @dataclass
 class Sheet:
-    """A sheet: ``rows`` of (line, cells, text of the line); ``layout`` of the headings, which end
-    with row ``head``; ``name`` of a workbook's sheet."""
+    """One sheet: ``rows`` of (line, cells, text of the line); ``layout`` of the headings, whose
+    last row is ``head``; ``name``, the sheet's name in a workbook."""
 
     name: str
     rows: list[tuple[int, list[str], str]]
@@ -84,7 +84,7 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 
 def clean(cell: str) -> str:
-    """Return a cell without characters that have no shape (zero-width spaces, byte-order marks, soft
+    """Return the cell without zero-width characters (zero-width spaces, byte-order marks, soft
     hyphens), with every kind of blank as a space."""
     if not cell.isascii():
         cell = "".join(" " if unicodedata.category(c) == "Zs" else c for c in cell if unicodedata.category(c) != "Cf")
@@ -92,7 +92,7 @@ def clean(cell: str) -> str:
 
 
 def sheets_of_text(text: str) -> Sheet:
-    """Return the sheet of a CSV file; without a layout if no delimiter gives headings."""
+    """Return the sheet of a CSV file; it has no layout if the headings cannot be found with any delimiter."""
     lines = text.splitlines()
     best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
     for delimiter in DELIMITERS:
@@ -117,9 +117,9 @@ def _records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str]]:
 
 
 def _last_line(lines: list[str], at: int, delimiter: str) -> int:
-    """Return the last line of the record that starts in line ``at``. If its quotes do not end within
-    the limits of a cell, or each of its lines is a complete row, a quote is stray, and the line is a
-    record."""
+    """Return the last line of the record that starts at line ``at``. If its quotes do not end
+    within the size limit of a cell, or if each of its lines is a complete row, the quote is stray
+    and the line is a record by itself."""
     d = re.escape(delimiter)
     within = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+"(?:[^"]|"")*+')  # ends within quotes
     complete = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+)')
@@ -142,8 +142,8 @@ def _last_line(lines: list[str], at: int, delimiter: str) -> int:
 
 
 def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, int] | None:
-    """Return the layout of the first line of headings, and its row. A line of ends above a line of
-    fields is one heading."""
+    """Return the layout of the headings, and the row of their first line. A line of ends directly
+    above a line of fields counts as one heading."""
     for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
         if len(cells) > 1 and (layout := layout_of(cells)) is not None:
             below = rows[at + 1][1] if at + 1 < len(rows) else []
@@ -156,14 +156,13 @@ def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, i
 
 
 def _has_ports(layout: Layout) -> bool:
-    """Return whether a column names ports: a line of ends has none."""
+    """Return whether a column names ports; a line that names only ends has no ports."""
     return any(name[:-1] in ("port", "hca") for name in layout.column)
 
 
 def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
     """Return ``Source, , Destination, , Length`` over ``Device, Port, Device, Port,`` as one line.
-    A group ends where the next begins; a cell above an empty one (often merged downwards) is used
-    alone."""
+    A group ends where the next one begins. A cell above an empty cell (often merged downwards) is used alone."""
     out, group = [], ""
     for i in range(max(len(groups), len(fields))):
         above, one = (line[i] if i < len(line) else "" for line in (groups, fields))
@@ -175,9 +174,9 @@ def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
 
 
 def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
-    """Fill cells below a merged one with its value; return the filled rows. A column counts as
-    merged if it has gaps and no value repeats in consecutive rows. ``only``: fill these rows
-    regardless."""
+    """Fill the cells below a merged cell with its value; return the number of filled rows. A column
+    counts as merged if it has gaps and no value repeats in consecutive rows. ``only``: fill these
+    rows regardless."""
     used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
     values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]
     if only is None and (all(values) or any(a and a == b for a, b in pairwise(values))):
@@ -218,8 +217,8 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
 
 
 def _find_formulas(sheets: list[Sheet], book: Any) -> None:
-    """Enter the formulas without a value: programs that write workbooks leave the values to the
-    spreadsheet program."""
+    """Record the formulas without a value: programs that write workbooks leave their evaluation to
+    the spreadsheet program."""
     for sheet in (s for s in sheets if s.layout is not None):
         used = set(sheet.layout.column.values()) if sheet.layout is not None else set()
         values = {n: cells for n, cells, _ in sheet.rows}

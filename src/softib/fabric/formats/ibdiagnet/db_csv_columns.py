@@ -1,4 +1,4 @@
-"""Names of the columns of a .db_csv, and the component of the specification in each.
+"""Names of the columns of a .db_csv, and the component in the specification that each one holds.
 
 Source: headers of files written by ibdiagnet 2.10; the packing of speeds follows from values (a QDR
 + NDR port reads 0x804: PortInfo's LinkSpeedActive in the low byte, LinkSpeedExtActive in the next,
@@ -164,7 +164,7 @@ EXTENDED_SPEEDS_LANES = {
     ),
     "fec_uncorrectable_block_ctr": ("FECUncorrectableBlockCounterLane", "FECUncorrectableBlockCtrLane"),
 }
-"""The same by lane: ``NAME[0]`` or ``NAME0`` to 11; symbols where RS-FEC is active."""
+"""The same per lane: ``NAME[0]`` or ``NAME0`` to 11. The unit is symbols if RS-FEC is active."""
 
 CABLE_LENGTHS = {
     "LengthSMFiber": CableMedium.SINGLEMODE,
@@ -201,8 +201,8 @@ FIRMWARE = (
     ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
     ("FWInfo_Major", "FWInfo_Minor", "FWInfo_SubMinor"),
 )
-"""Columns of the firmware version; devices whose version does not fit in three bytes state only the
-first triple."""
+"""Columns of the firmware version. Devices whose version does not fit in three bytes state only its
+first three numbers."""
 
 NO_FEC = 255
 """FECActv of ports that do not report it."""

@@ -28,15 +28,15 @@ _WIDTHS = sum(WIDTH_BITS.values())
 
 
 def _legal(bits: int, values: Iterable[int], zero: np.ndarray | bool = False) -> Legal:
-    """Return a legal-value table of ``values``, and 0 for rows in ``zero``."""
+    """Return a table of legal values: ``values``, and also 0 for the rows in ``zero``."""
     table = np.zeros(1 << bits, bool)
     table[list(values)] = True
     return table, zero
 
 
 def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
-    """Return the legal values by component. A base port 0 has no link: components that describe a
-    link are 0."""
+    """Return the table of legal values of each component. Base port 0 has no link, so the
+    components that describe a link are 0."""
     port0 = writer.f.port_num[port] == 0
     unlinked = port0 | ~writer.f.linked[port]
     codes = range(1, _ENUM_MAX + 1)
@@ -128,8 +128,8 @@ def extended_port_info(writer: SectionWriter, s: Section) -> None:
 
 
 def switches(writer: SectionWriter, s: Section) -> None:
-    """SWITCHES: SwitchInfo. The linear table holds from one to all unicast LIDs; P_Key tables have
-    at most the length that softib supports."""
+    """SWITCHES: SwitchInfo. The linear table can hold from one LID to all unicast LIDs. A P_Key
+    table has at most the length that softib supports."""
     rows, node = writer.nodes(s)
     keep = writer.f.is_switch[node]
     rows, switch = rows[keep], writer.f.switch_of_node[node[keep]]

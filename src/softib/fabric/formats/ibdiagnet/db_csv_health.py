@@ -148,7 +148,7 @@ def modules(writer: SectionWriter, s: Section, rows: np.ndarray, port: np.ndarra
 def _values(
     writer: SectionWriter, s: Section, name: str, rows: np.ndarray, read: Callable[[str], float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column in the register's unit (int64), and which rows have a value."""
+    """Return a column in the register's unit (int64), and a mask of the rows that have a value."""
     texts = s.text(name)
     values, there = np.zeros(len(rows), np.int64), np.zeros(len(rows), bool)
     for i, row in enumerate(rows.tolist()):

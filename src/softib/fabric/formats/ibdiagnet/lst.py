@@ -3,9 +3,9 @@
     { CA Ports:01 SystemGUID:5c25… NodeGUID:5c25… PortGUID:5c25… VenID:000002c9 DevID:1021 Rev:00000000
       {node-15 mlx5_1} LID:000c PN:01 } { SW Ports:41 … LID:0014 PN:0f } PHY=4x LOG=ACT SPD=100
 
-(``Ports:41`` is 65 ports.) Source: files of ibdiagnet 1.x (ibutils: each link twice, once from each
-end, DeviceID in the upper half of eight digits, ``CA-SM`` on the port of the master SM) and of
-ibdiagnet 2 (each link once, SPD = Gb/s a lane).
+(``Ports:41`` is 65 ports.) Source: files of ibdiagnet 1.x and 2. In version 1 (ibutils) each link
+is listed twice, once from each end, the DeviceID is the upper half of eight digits, and ``CA-SM``
+marks the port of the master SM. In version 2 each link is listed once, and SPD is in Gb/s per lane.
 """
 
 from __future__ import annotations
@@ -151,8 +151,7 @@ class _Lst:
         return node, int(num, 16), lid, parse_guid(port_guid), key
 
     def distrust_node_types(self) -> None:
-        """Turn a CA with the DeviceID of a switch into a switch (ibdm's simulations print CA for
-        every node)."""
+        """Turn a CA that has the DeviceID of a switch into a switch: ibdm's simulations print CA for every node."""
         r = self.records
         for i, device in enumerate(r.device_id):
             part = DEVICES.get(device)

@@ -7,10 +7,10 @@
 Columns and headings differ between versions of ibdiagnet: a column is found by its heading. A
 switch port has a label (``1/1/1``: ASIC, cage and port), which its line maps to a number; the
 number of an adapter port is the last number of its label (``B184D0F0/0/0/1``: PCI address and
-port). The format has no type of node. Every switch has a section, so a neighbour without a section
-is an adapter, or a switch that the scan did not reach: by the form of its labels, and where these
-are plain numbers, because three cables, two at one LID, or one at a port number above 4 lead to
-it. Its GUID is the NodeGUID.
+port). The format does not state node types. Every switch has a section, so a neighbour without one
+is an adapter, or a switch that the scan did not reach. The form of its labels decides. If the
+labels are plain numbers, it is a switch if three cables, two at one LID, or one at a port number
+above 4 lead to it. Its GUID is the NodeGUID.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _HEADINGS = {
     "lid": ("nlid", "neighbor lid"),
     "peer": ("neighbor description",),
 }
-"""Meaning of a column → its headings; of two equal headings (``#``) the first is the label, the
-last the number."""
+"""Meaning of a column → its headings. If two headings are equal (``#``), the first is the label and
+the last the number."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ def _columns(line: str) -> dict[str, int]:
 
 
 def _is_a_switch(ends: list[_Port]) -> bool:
-    """Return whether a neighbour without a section is a switch, by the cables that lead to it."""
+    """Return whether a neighbour without a section is a switch, judged by the cables that lead to it."""
     labels = [one.cell.get("peer_port", "").split("/") for one in ends]
     if any(_PCI.match(parts[0]) for parts in labels):
         return False

@@ -105,7 +105,7 @@ class _Ports:
         return node
 
     def nodes_seen_as_peers(self) -> None:
-        """Add nodes without a line from their peers' lines, which describe them in full."""
+        """Add nodes without a line of their own from their peers' lines, which describe them completely."""
         for key, (kind, guid, _, lid, name, number) in self.mentioned.items():
             if key not in self.node_of:
                 self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line; known only as a peer")

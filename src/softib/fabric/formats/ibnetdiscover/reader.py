@@ -84,7 +84,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 class _Netlist:
-    """Parser state: the attributes before the next node line, and the current node."""
+    """Parser state: the attribute lines read before the next node line, and the current node."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -167,7 +167,7 @@ class _Netlist:
         self.ids = {}
 
     def _id(self, name: str) -> int:
-        """Return the value of an attribute line before the node; UNKNOWN if it is absent or
+        """Return the value of an attribute line above the node line; UNKNOWN if it is absent or
         unusable (a problem)."""
         if name not in self.ids:
             return UNKNOWN

@@ -247,8 +247,8 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
 
 
 def _port_guid_note(f: Fabric, guid: list[int], notes: list[str]) -> None:
-    """Note PortGUIDs, which ibsim generates: where they differ from the fabric's, and
-    where they clash."""
+    """Note PortGUIDs that will change, since ibsim generates them: those that differ from the
+    fabric's, and those that clash."""
     ca = np.flatnonzero(~f.is_switch[f.port_node])
     of_ibsim = np.array(guid, np.uint64)[f.port_node[ca]] + f.port_num[ca].astype(np.uint64)
     differ = int((of_ibsim != f.port_guid[ca]).sum())

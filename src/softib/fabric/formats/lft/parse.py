@@ -30,7 +30,8 @@ _FURNITURE = re.compile(
     r"^\s*(?:#.*|Lid\s+Out\s+Destination.*|Port\s+Info.*|LID\s*:\s*Port\s*:.*|-+|"
     r"\*\*\* WARNING \*\*\*:.*)?\s*$"
 )
-"""Lines without a table or entry; dump_lfts and dump_mfts of infiniband-diags end with a warning."""
+"""Lines that are part of a dump but hold no table or entry; dump_lfts and dump_mfts of
+infiniband-diags end with a warning."""
 NO_ROUTE = 255
 
 
@@ -49,8 +50,9 @@ class Section:
 
 @dataclass
 class Dump:
-    """``lid``, ``portnum``, ``line`` (from 1), all int32, of all entries in file order; ``section``
-    is the row of ``sections`` above them, -1 = before the first."""
+    """``lid``, ``portnum`` and ``line`` (from 1), all int32, of all entries in file order.
+    ``section`` is the row in ``sections`` of the heading above them, -1 = before the first
+    heading."""
 
     lid: np.ndarray
     portnum: np.ndarray
@@ -190,7 +192,7 @@ def looks_like_omnet(data: bytes) -> bool:
 
 
 def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> tuple[Dump, np.ndarray]:
-    """Return the tables and the switch of each (-1 = not in the fabric). Raises
+    """Return the tables, and the switch that each belongs to (-1 = not in the fabric). Raises
     :class:`UnreadableFile` if the ``.ini`` is missing."""
     ini = path.with_name(path.name + ".ini")
     try:
@@ -216,7 +218,7 @@ def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> t
         ports = np.array(match.group(2).split(), np.int64)
         for switch in _switches(int(match.group(1)), users, modules, line, problems):
             n = len(ports)
-            # 255 is not "no route" but a port that no switch has.
+            # In this format, 255 means a port that no switch has, not "no route".
             portnum = np.where(ports == NO_ROUTE, NO_ROUTE, ports + 1 + (ports == NO_ROUTE - 1))
             parts.append(np.stack([np.arange(n), portnum, np.full(n, line), np.full(n, len(sections))]))
             sections.append(Section(line))
@@ -250,8 +252,8 @@ def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: i
 
 
 def hcas_of(path: Path) -> Path:
-    """Return the ``.hcas`` file of the tables ``path``: the one of the same name, otherwise the
-    only one in the folder. Raises :class:`UnreadableFile` if there is none or several."""
+    """Return the ``.hcas`` file for the tables at ``path``: the file of the same name, otherwise
+    the only one in the folder. Raises :class:`UnreadableFile` if there is none or several."""
     named = path.with_suffix(".hcas")
     candidates = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
     if len(candidates) != 1:

@@ -27,8 +27,8 @@ DEFAULT_LANES, DEFAULT_SPEED = 4, "SDR"
 
 @dataclass
 class TopoSystem:
-    """A system of the file. ``line`` is its first mention; ``other_kinds`` are types that other
-    lines state."""
+    """A system of the file. ``line`` is the line that mentions it first; ``other_kinds`` are the
+    types that other lines state for it."""
 
     name: str
     kind: str
@@ -42,8 +42,7 @@ class TopoSystem:
 
 @dataclass
 class TopoCable:
-    """A cable between two front panels. ``usable`` becomes False if a port does not exist or is
-    taken."""
+    """A cable between two front panels. ``usable`` becomes False if a port does not exist or is already cabled."""
 
     a: str
     a_port: str
@@ -157,7 +156,7 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
     for node, name in enumerate(speed_names):
         fastest[node] = max(fastest[node], _code(name))
     device = [_device(chip) for chip in chips]
-    # A chip's description overrides the known speed of its part number.
+    # A speed in the chip's description overrides the known speed of its part number.
     supports = [
         max(int(speed), 0 if name else _generation(d))
         for d, speed, name in zip(device, fastest, speed_names, strict=True)
@@ -175,8 +174,8 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
 
 
 def _device(chip: Chip) -> int:
-    """Return ``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 if
-    the name has none."""
+    """Return the DeviceID of a part name, 0 if it contains none: ``MT23108`` → 23108 = 0x5A44,
+    since Mellanox names its parts by the decimal DeviceID."""
     match = _DEVICE.match(chip.device)
     return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 

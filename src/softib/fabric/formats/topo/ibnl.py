@@ -3,8 +3,8 @@
 One file describes one system type under one or more names (``TOPSYSTEM``), made of boards
 (``SYSTEM``), each of which holds chips (``NODE SW|CA|HCA ports device name``) and other boards
 (``SUBSYSTEM board name``). Source: manual page ibdm-ibnl-file(1) of ibutils and the 25 system files
-it ships; where the two differ (upper-case widths, comments, spaces after commas, instance
-attributes such as ``U1=isChaBma``) the files win. One attribute is specific to softib,
+shipped with it. The files win where they differ from the page (upper-case widths, comments, spaces
+after commas, instance attributes like ``U1=isChaBma``). One attribute is specific to softib,
 ``leaf1/U1=speed=EDR``: the speed that the chip's ports support, and the speed of its inner links if
 their arrows state none (ibdm's arrows end at 10G).
 """
@@ -106,8 +106,7 @@ class Board:
 
 @dataclass
 class Ibnl:
-    """A system type: its top board and the boards by every name. ``problems`` are lines that cannot
-    be used."""
+    """A system type: its top board and the boards by every name. ``problems`` are the lines that cannot be used."""
 
     file: str
     top: Board | None
@@ -121,7 +120,7 @@ class Ibnl:
         return {p[0]: p[2] for p in parts if len(p) == 3 and p[1] == "speed" and p[2] in SPEED_BY_NAME}
 
     def board_of(self, sub: SubBoard, modifier: str | None) -> Board | None:
-        """Return the board in a slot under ``modifier`` (``12x``), None if the file has none."""
+        """Return the board in a slot under ``modifier`` (``12x``), None if the file does not define it."""
         return self.boards.get(f"{sub.board}:{modifier}" if modifier else sub.board)
 
 
@@ -142,7 +141,7 @@ def parse_ibnl(text: str, file: str) -> Ibnl:
 
 
 class _Parser:
-    """Parser state: the board and part of the following wires."""
+    """Parser state: the board and the part to which the next wires belong."""
 
     def __init__(self, file: str):
         self.problems = Problems(file)

@@ -35,8 +35,8 @@ Port = tuple[int, int]
 class Template:
     """A system type under a configuration; every system of that kind is a copy.
 
-    ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to
-    (chip, port, lanes, speed); ``chip_speeds`` are the supported speeds of chips. Lanes 0 and speed
+    ``links`` are (chip, port, chip, port, lanes, speed). ``panel`` maps a front-panel label to
+    (chip, port, lanes, speed). ``chip_speeds`` are the supported speeds of chips. Lanes 0 and speed
     "" = not stated. ``problems`` are (line of the IBNL file, reason).
     """
 
@@ -96,8 +96,8 @@ class _Expander:
                 self._place(child, depth + 1)
 
     def _full(self, depth: int, line: int) -> bool:
-        """Return whether the limits are reached: boards that contain each other would never end.
-        Reported once."""
+        """Return whether the size limits are reached: boards that contain each other would
+        otherwise expand without end. Reported once."""
         self.placed += 1
         if not self.full and (depth > MAX_DEPTH or self.placed > MAX_PARTS):
             self.full = True

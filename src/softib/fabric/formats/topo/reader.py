@@ -3,15 +3,15 @@
 Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE
 NAME port``, are cables. A cable may be listed in one section or in both. ibdm's cable lists
 (``.cables``: ``TYPE NAME port TYPE NAME port``) are the same without sections and are read here
-too. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages ibdm-topo-file(1) and
-ibdm-ibnl-file(1), behaviour compared with the stock library.
+too. Types are looked up in IBNL (:mod:`.ibnl`). Source: manual pages ibdm-topo-file(1) and
+ibdm-ibnl-file(1); the behaviour was compared with the stock library.
 
-softib reads the following, which ibdm rejects, and reports each as a problem:
+ibdm rejects the following. softib reads it and reports each case as a problem:
 
 * a type without IBNL: the system becomes one chip ``U1``. Labels ``P<n>`` or ``<n>`` are its port
-  numbers; other labels are numbered in natural order. It is a CA if no system of that type has more
-  than two cables or heads a section, otherwise a switch whose number of ports is the highest port
-  number of any system of the type.
+  numbers; other labels are numbered in natural order. It is a switch if a system of that type heads
+  a section or has more than two cables, with the highest port number of any system of the type as
+  its number of ports. Otherwise it is a CA.
 * a bad line, an unknown port, a port used twice: that line is skipped, the rest is kept. A comment
   line ``# speed: EDR`` is specific to softib: it sets the speed of the following cables whose
   arrows state none (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). The default is 4x and
@@ -50,8 +50,7 @@ _NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
 
 @dataclass
 class _Parsed:
-    """A file's records before system types are resolved; ``systems`` by name in order of first
-    mention."""
+    """A file's records before system types are resolved; ``systems`` are keyed by name, in order of first mention."""
 
     problems: Problems
     systems: dict[str, TopoSystem] = field(default_factory=dict)
@@ -61,7 +60,7 @@ class _Parsed:
 def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: Any = None) -> ReadResult:
     """Read a ``.topo`` file; raises :class:`UnreadableFile` if no record in it can be read.
 
-    ``ibnl_dirs`` are searched first, then the file's folder, then installed ibutils'.
+    ``ibnl_dirs`` are searched first, then the file's folder, then the folders of installed ibutils.
     """
     got = content(path)
     text = got.data.decode("utf-8-sig", "replace")
@@ -106,8 +105,7 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
 
 
 def _all_speeds_stated(parsed: _Parsed) -> bool:
-    """Return whether every link has a stated speed: a link with ibdm's default must not be reported
-    as slow."""
+    """Return whether every link states its speed: a link with ibdm's default must not be reported as slow."""
     inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
     return all(c.speed for c in parsed.cables) and all(inner)
 
@@ -178,8 +176,7 @@ def _cable(match: re.Match[str], number: int, current: TopoSystem | None, defaul
 
 
 def _system_links(cables: list[TopoCable]) -> int:
-    """Count cables between systems: each pair of front-panel ports counts once, rejected lines do
-    not count."""
+    """Count cables between systems: each pair of front-panel ports counts once, rejected lines are not counted."""
     return len({frozenset(((c.a, c.a_port), (c.b, c.b_port))) for c in cables if c.usable})
 
 

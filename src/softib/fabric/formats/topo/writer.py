@@ -42,7 +42,7 @@ _IBDM_G = {name: g for g, name in SPEED_OF_G.items() if g in ("2.5", "5", "10")}
 
 @dataclass
 class _System:
-    """A system: chips are (path, node); ``labels`` are the front-panel ports; ``inner`` are cables
+    """A system: ``chips`` are (path, node), ``labels`` the front-panel ports, ``inner`` the cables
     between its chips."""
 
     name: str
@@ -117,8 +117,8 @@ def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarra
 
 
 def _arrows(fabric: Fabric) -> list[tuple[str, str]]:
-    """Return for each cable its arrow, and the speed that ibdm's arrow cannot express ("" if it
-    can, or if the speed is unknown)."""
+    """Return the arrow of each cable, and the speed that ibdm's arrow cannot express ("" if it can,
+    or if the speed is unknown)."""
     port = np.maximum(fabric.cable_port[:, 0], 0)
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[port] if len(port) else port
     width = PortInfo.link_width_active.get(fabric.port_info)[port] if len(port) else port

@@ -1,8 +1,8 @@
-"""softib's congestion controls of RoCE as one: compiled once, with the columns of all; the settings of
-a run choose at each hook.
+"""softib's congestion controls of RoCE in one: compiled once, with the columns of all; the settings
+of a run select one at each hook.
 
-``measures``: windows by measured round trips (Swift, packet spraying); otherwise rates (DCQCN, and
-"none", which is DCQCN without marks). Packets are sprayed if receivers reorder (``placement``).
+``measures``: windows from measured round trips (Swift, packet spraying); otherwise rates (DCQCN,
+and "none", which is DCQCN without marks). Packets are sprayed if receivers reorder (``placement``).
 """
 
 import numpy as np
@@ -145,4 +145,4 @@ REPLACED = {
     chosen_path: either_path,
     go_back: either_go_back,
 }
-"""Kernel of the transport → what is compiled instead."""
+"""Kernel of the transport → the kernel that is compiled in its place."""

@@ -1,5 +1,5 @@
 """The congestion control table of a channel adapter (IBA annex A10), programmed with class 0x21. A
-packet with BECN (:mod:`~softib.sim.packet.kernels.congestion.fecn_becn`) raises the flow's CCTI,
+packet with BECN (:mod:`~softib.sim.packet.kernels.congestion.fecn_becn`) increases the flow's CCTI,
 the index into the table. The entry is the source's delay after each packet, as a multiple of the
 packet's own time. A timer lowers the CCTI again.
 """
@@ -13,8 +13,8 @@ from softib.sim.packet.kernels.engine.events import push, word
 
 @inner
 def backward(net, state, port, stream, now):
-    """Handle a packet with BECN for the flow ``stream``: raise its delay after each packet (annex
-    A10, channel adapters)."""
+    """Handle a packet with BECN for the flow ``stream``: increase the delay after each of its
+    packets (annex A10, channel adapters)."""
     state.port[port].rcv_becn += 1
     row = state.flow[stream]
     setting = net.throttling[port, state.qp[stream >> 1].sl]
@@ -28,7 +28,7 @@ def backward(net, state, port, stream, now):
 
 @inner
 def timer_over(net, state, port, stream, now):
-    """CCTI_Timer: lower the flow's CCTI by one, down to CCTI_Min."""
+    """Handle CCTI_Timer: lower the flow's CCTI by one, down to CCTI_Min."""
     row = state.flow[stream]
     setting = net.throttling[port, state.qp[stream >> 1].sl]
     state.throttle[row].timed = 0
@@ -43,8 +43,8 @@ def timer_over(net, state, port, stream, now):
 
 @inner
 def static_rate(state, stream):
-    """Return the time from the begin of a packet of ``stream`` to the next, in thousandths of the
-    packet's own time; 0: no limit."""
+    """Return the time from the begin of a packet of ``stream`` to the begin of the next, in
+    thousandths of the packet's own time; 0: no limit."""
     return state.qp[stream >> 1].back_ps_packet if stream & 1 else state.qp[stream >> 1].ps_packet
 
 
@@ -62,8 +62,8 @@ def paced_until(net, state, stream, start, end):
 @inner
 def waits_until(net, state, stream, start, end):
     """Return when ``stream``, whose packet is on the wire from ``start`` to ``end``, may send
-    again; 0 if neither static rate nor congestion control slows it. Packets of responses are slowed at
-    their sender, according to notices about the stream of responses."""
+    again; 0 if neither static rate nor congestion control slows it. Packets of responses are slowed
+    at their sender, by the notices for the stream of responses."""
     gap = static_rate(state, stream)
     t = start + (end - start) * gap // 1000 if gap else np.int64(0)
     return max(t, paced_until(net, state, stream, start, end))

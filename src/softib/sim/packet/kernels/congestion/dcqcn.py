@@ -1,12 +1,12 @@
 """DCQCN (Zhu et al., SIGCOMM 2015): rate control of RoCEv2 queue pairs by ECN.
 
 Notification point: a receiver answers marked packets of a flow with a CNP, at most one every CNP
-interval. Reaction point: a CNP cuts the rate by alpha / 2 and raises alpha; without CNPs alpha
-falls, timer and byte counter raise the rate: halfway back to the target (fast recovery), then the
-target by R_AI (additive), then by R_HAI (hyper increase). The sender applies overdue timer steps
-when it next sends or receives a CNP, since no packet depends on the rate in between. A flow is a
-stream: a queue pair's requests, or its responses to READs. The rate of responses is computed too;
-the responder decides whether to use it.
+interval. Reaction point: a CNP cuts the rate by alpha / 2 and raises alpha. Without CNPs alpha
+falls, and timer and byte counter raise the rate: halfway back to the target (fast recovery), then
+with a target raised by R_AI (additive increase), then by R_HAI (hyper increase). The sender applies
+overdue timer steps when it next sends, or next receives a CNP, because no packet depends on the
+rate in between. A flow is a stream: a queue pair's requests, or its responses to READs. The rate of
+responses is computed too; the responder decides whether to apply it.
 """
 
 import numpy as np
@@ -18,9 +18,9 @@ from softib.sim.packet.constants import CNP, MILLION
 from softib.sim.packet.kernels.hca.acks import control
 
 CNP_OCTETS = 78
-"""Ethernet 14 and FCS 4, IPv4 20, UDP 8, BTH 12, 16 reserved, ICRC 4 (IBA annex A17.9.3)."""
+"""Bytes of a CNP: Ethernet 14 and FCS 4, IPv4 20, UDP 8, BTH 12, 16 reserved, ICRC 4 (IBA annex A17.9.3)."""
 PS_KBPS = 8_000_000_000
-"""Bytes * this / rate in kb/s = ps."""
+"""Bytes × this constant / rate in kb/s = time in ps."""
 
 
 @inner
@@ -123,8 +123,8 @@ PS_PER_US = 1_000_000
 
 
 def derived(options, gbps):
-    """Return the settings for hosts of ``gbps``; additive and hyper increase scale with it unless an
-    option sets them."""
+    """Return the settings for hosts with links of ``gbps``; additive and hyper increase scale with
+    it unless an option sets them."""
     scale = gbps / REFERENCE_GBPS
     return {
         "cnp_ps": round(options["cnp_us"] * PS_PER_US),

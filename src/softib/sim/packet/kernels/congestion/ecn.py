@@ -1,7 +1,7 @@
 """Explicit congestion notification: a switch marks packets depending on the length of their egress
-queue (RFC 3168, RED). Below Kmin no packet is marked, from Kmax on every packet, between them a
-share that grows to Pmax (Zhu et al., SIGCOMM 2015, section 3.1). The random number is a hash of
-packet, port and time, so it does not depend on the order of events elsewhere.
+queue (RFC 3168, RED). Below Kmin no packet is marked, from Kmax on every packet is; between them,
+the marked share grows to Pmax (Zhu et al., SIGCOMM 2015, section 3.1). The random number is a hash
+of packet, port and time, so it does not depend on the order of events elsewhere.
 """
 
 import numpy as np

@@ -15,8 +15,7 @@ from softib.sim.packet.kernels.link.credits import has_credit
 
 @inner
 def mark(net, state, k, out, row):
-    """Set FECN in packet ``k``, queued for port VL ``row`` of ``out``
-    (annex A10, switches)."""
+    """Set FECN in packet ``k``, which is queued for port VL ``row`` of ``out`` (annex A10, switches)."""
     threshold = net.marking[out].threshold
     octets = np.int64(state.packet[k].octets)
     if threshold == 0 or state.vl[row].queued < threshold or octets < net.marking[out].packet_size:
@@ -32,7 +31,7 @@ def mark(net, state, k, out, row):
 
 @inner
 def forward_notice(net, state, port, k):
-    """Answer a packet with FECN at ``port`` with a packet with BECN. Returns the port to check."""
+    """Answer a packet with FECN at ``port`` with a packet that carries BECN. Returns the port to check."""
     state.port[port].rcv_fecn += 1
     stream = np.int64(state.packet[k].stream)
     q = stream >> 1

@@ -1,8 +1,8 @@
 """Hooks of congestion controls: points in the transport at which packets of a queue pair can be
-limited, measured or spread. By default they do nothing, and are absent from the machine code. A
-:class:`~softib.sim.packet.congestion_control.CongestionControl` has kernels that replace them.
-The first group is implemented by a congestion control; the second is where the transport
-measures round trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
+limited, measured or spread. By default the hooks do nothing and do not appear in the machine code.
+A :class:`~softib.sim.packet.congestion_control.CongestionControl` has kernels that replace them. A
+congestion control implements the hooks of the first group. Those of the second group are where the
+transport measures round trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
 """
 
 import numpy as np
@@ -11,27 +11,28 @@ from softib.jit import inner
 from softib.sim.packet.constants import WINDOW_PACKETS
 
 LOST_PACKETS = 256
-"""A packet that is still missing when one this far after it arrives counts as lost, not as late."""
+"""A packet counts as lost, not late, if it is still missing when a packet this far after it arrives."""
 
 
 @inner
 def window(net, state, stream):
-    """Return how many packets of ``stream`` may be unacknowledged; below 1 the next one
-    waits for the acknowledgement of the last."""
+    """Return how many packets of ``stream`` may be unacknowledged. Below 1, the next packet waits
+    for the acknowledgement of the last one."""
     return np.float64(WINDOW_PACKETS)
 
 
 @inner
 def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
-    """Handle an acknowledgement of ``stream``: ``packets`` more have arrived in order (0: one arrived
-    out of order). ``rtt``: round trip without the receiver's part (ps); ``host``: the receiver's part
-    (ps); ``hops``: switches on the path; ``marked``: a switch marked a packet."""
+    """Handle an acknowledgement of ``stream``: ``packets`` further packets have arrived in order
+    (0: one arrived out of order). ``rtt``: round trip without the receiver's part (ps); ``host``:
+    the receiver's part (ps); ``hops``: switches on the path; ``marked``: a switch marked a
+    packet."""
 
 
 @inner
 def lost(net, state, stream, timeouts, now):
-    """Handle a retransmission of packets of ``stream``: after ``timeouts`` ACK timeouts in a row, or
-    (0) a NAK."""
+    """Handle a retransmission of packets of ``stream``: after ``timeouts`` consecutive ACK
+    timeouts, or after a NAK (``timeouts`` is 0)."""
 
 
 @inner
@@ -65,5 +66,5 @@ def ack_arrived(net, state, q, k, before, now):
 
 @inner
 def is_overdue(net, state, port, q, ahead, now):
-    """Return whether the packet that ``q`` expects counts as lost when one arrives ``ahead`` of it."""
+    """Return whether the packet that ``q`` expects counts as lost when a packet ``ahead`` of it arrives."""
     return ahead >= LOST_PACKETS

@@ -1,14 +1,16 @@
 """Acknowledgements that measure the round trip of a packet, the receiver's part of it, switches on
 the path, and marks; and receivers that accept packets in any order.
 
-A data packet carries the time at which it began to leave. Its acknowledgement echoes that time, shifted
-by the receiver's delay, and that delay (like the timestamps of Swift, SIGCOMM 2020, section 3.4).
-Each switch increments the hop count of a packet (its TTL). Marks are returned as ECN echo.
+A data packet carries the time at which it began to leave. Its acknowledgement echoes that time,
+shifted by the receiver's delay, and also carries that delay (like the timestamps of Swift, SIGCOMM
+2020, section 3.4). Each switch increments the hop count of a packet (its TTL). Marks are returned
+as ECN echo.
 
-If packets take different paths, one that arrives before earlier ones is placed and acknowledged at
-once. A packet that is missing for ``reorder_us`` counts as lost, and only that packet is resent;
-an acknowledgement that then stops at another hole requests that one (like partial acknowledgements,
-RFC 6582). A queue pair has at most as many packets in flight as the receiver's bitmap has bits.
+If packets take different paths, a packet that arrives before earlier ones is placed and
+acknowledged at once. A packet that has been missing for ``reorder_us`` counts as lost, and only
+that packet is resent. An acknowledgement that then stops at another missing packet requests that
+one (like partial acknowledgements, RFC 6582). A queue pair has at most as many packets in flight as
+bits in the receiver's bitmap.
 """
 
 import numpy as np
@@ -39,8 +41,8 @@ def within_measured_window(net, state, q):
 
 @inner
 def stamp(net, state, q, k, start, end):
-    """Store in packet ``k`` of ``q`` the time at which it begins to leave. After a missing packet was
-    resent, continue the requests at the former position."""
+    """Store in packet ``k`` of ``q`` the time at which it begins to leave. After a missing packet
+    was resent, continue the requests at the previous position."""
     trip = state.round_trip[q]
     state.packet[k].entered = start
     state.packet[k].out = 0
@@ -103,8 +105,7 @@ def measure(net, state, q, k, before, now):
 
 @inner
 def repeat_first(state, q):
-    """Set the next packet of ``q`` to the first unacknowledged one; later ones have arrived, or are
-    in flight."""
+    """Set the next packet of ``q`` to the first unacknowledged one; later packets have arrived or are in flight."""
     trip = state.round_trip[q]
     trip.resume = state.qp[q].next_psn
     skip_to(state, q, state.rc[q].acked)
@@ -125,8 +126,8 @@ def repeat_missing(net, state, q, now):
 
 @inner
 def is_missing_long(net, state, port, q, ahead, now):
-    """Return whether the packet that ``q`` expects counts as lost when one arrives ``ahead`` of it, and
-    is acknowledged."""
+    """Return whether the packet that ``q`` expects counts as lost when a packet ``ahead`` of it
+    arrives and is acknowledged."""
     trip = state.round_trip[q]
     expected = state.rc[q].expected
     if trip.hole != expected + 1:

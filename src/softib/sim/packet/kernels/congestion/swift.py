@@ -1,14 +1,14 @@
 """Swift (Kumar et al., SIGCOMM 2020): windows that keep the delay at a target.
 
-While the delay is below the target, a window grows by ``increase`` per round trip; above it, the
-window shrinks at most once per round trip, by ``decrease`` times the share of the delay that
-exceeds the target, and by at most ``most_decrease`` (algorithm 1). The fabric and the receiver's
-host each have a window, and the smaller one applies (section 3.4). The target of the fabric is
-larger for longer paths, and for smaller windows, so that flows with small windows get more (section
-3.5). A window below one packet becomes a pause between packets. Here an acknowledgement does not
-wait for the receiver's memory, so a round trip contains only the fabric. The paper does not publish
-its production constants. The ones here are softib's, for links of 100 to 400 Gb/s and packets of 4
-KiB.
+While the delay is below the target, a window grows by ``increase`` per round trip. Above the
+target, the window shrinks at most once per round trip: by ``decrease`` times the share of the delay
+that exceeds the target, and by at most ``most_decrease`` (algorithm 1). The fabric and the
+receiver's host each have a window, and the smaller one applies (section 3.4). The target of the
+fabric is larger for longer paths and for smaller windows, so that flows with small windows get more
+(section 3.5). A window below one packet becomes a pause between packets. Here an acknowledgement
+does not wait for the receiver's memory, so a round trip covers only the fabric. The paper does not
+publish its production constants. The ones here are softib's, for links of 100 to 400 Gb/s and
+packets of 4 KiB.
 """
 
 import math
@@ -47,7 +47,7 @@ def limited(net, packets):
 
 @inner
 def reacted(net, packets, arrived, delay, target, may_fall):
-    """Return the window after ``arrived`` more packets with ``delay`` (ps)."""
+    """Return the window after the arrival of ``arrived`` packets with ``delay`` (ps)."""
     if delay < target:
         return limited(net, packets + net.cc.increase * arrived / max(packets, 1.0))
     if may_fall:
@@ -71,7 +71,7 @@ def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
 
 @inner
 def lost(net, state, stream, timeouts, now):
-    """Shrink the windows after a loss, once per round trip; after several timeouts to the minimum."""
+    """Shrink the windows after a loss, once per round trip; after several timeouts, to the minimum."""
     flow = state.cc[stream]
     keeps = 1.0
     if timeouts >= net.cc.timeouts_to_reset:
@@ -86,7 +86,7 @@ def lost(net, state, stream, timeouts, now):
 
 @inner
 def paced_until(net, state, stream, start, end):
-    """With a window below one packet: wait for the round trip divided by the window, from ``start``."""
+    """If the window is below one packet, wait from ``start`` for the round trip divided by the window."""
     packets = window(net, state, stream)
     if stream & 1 or packets >= 1:  # responses to READs are not acknowledged
         return np.int64(0)

@@ -1,12 +1,10 @@
 """The event queue: a calendar of buckets, the sorted list of the current bucket's events, a heap
 for events added to it, a heap for distant events, and one for timeouts.
 
-An event is (time, what); ``what`` is entity, kind and payload in one number, so the order of
+An event is (time, what). ``what`` is entity, kind and payload in one number, so the order of
 simultaneous events does not depend on the order of insertion. Timeouts are separate: a network with
-only timeouts left is at a
-standstill.
-A bucket with few events is sorted by insertion, one with many by digits of eight bits, the lowest
-first.
+only timeouts left is at a standstill. A bucket with few events is sorted by insertion; a bucket
+with many is sorted by digits of eight bits, lowest digit first.
 """
 
 import numpy as np
@@ -97,7 +95,7 @@ MASK = BUCKETS - 1
 BITMAPS = BUCKETS // 64
 FROM_DUE, FROM_HEAP, FROM_TIMERS = range(3)
 CROWD = 1000
-"""Events in a bucket from which on prefetching for the next two buckets pays off."""
+"""Number of events in a bucket above which prefetching for the next two buckets pays off."""
 
 
 @inner
@@ -221,8 +219,7 @@ def next_used(state, b):
 
 @inner
 def send_scouts(state, b):
-    """Start prefetching for the two buckets after ``b``, if there are more events than caches can
-    hold the data of."""
+    """Start prefetching for the two buckets after ``b``, if there are more events than caches can hold data for."""
     state.reg.first_scout = 0
     state.reg.second_scout = 0
     state.reg.next_block = 0

@@ -118,8 +118,9 @@ def start(net, state):
 
 @inner
 def ended(net, state, until, now, has_events):
-    """Return GOES_ON, or the reason why the run ends before the event of ``now``. While links change
-    and MADs are sent, the caller decides when all is done, and a standstill may end with a timeout."""
+    """Return GOES_ON, or the reason why the run ends before the event at ``now``. While links
+    change and MADs are sent, the caller decides when the run is done, and a timeout may end a
+    standstill."""
     if net.management.on:
         if now == NEVER:
             return np.int64(STUCK)
@@ -134,7 +135,7 @@ def ended(net, state, until, now, has_events):
 @kernel
 def run(net, state, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait
-    for each other for ever), GROW (a pool is nearly empty: make it larger and call again), TIME_OVER or
+    for each other forever), GROW (a pool is nearly empty: enlarge it and call again), TIME_OVER or
     MANAGED (a MAD waits in the inbox)."""
     for _ in range(most):
         if short(state):

@@ -1,9 +1,10 @@
 """Log of packets as rows, for captures (``--pcap``) and timelines (``--trace``).
 
-When off, ``Net.watch_port`` is empty and each hook is one comparison. When on, packets of watched ports
-and of watched queue pairs are logged when they are sent (MADs with all their bytes), have fully arrived
-at an end port or are lost; watched ports are also logged when a VL lacks credits. A row holds data of
-its own node; rows of several nodes are later sorted by time and port, not by their position here.
+When off, ``Net.watch_port`` is empty and each hook is one comparison. When on, a packet of a
+watched port or queue pair is logged when it is sent (MADs with all their bytes), when it has fully
+arrived at an end port, and when it is lost. For watched ports, a VL that lacks credits is logged
+too. A row holds data of its own node only. Rows of several nodes are later sorted by time and port,
+not by their position in the log.
 """
 
 import numpy as np
@@ -61,9 +62,9 @@ def describe(state, row, k, vl):
 
 @inner
 def log_sent(net, state, port, vl, k, now, start, end):
-    """``port`` decides at ``now`` to send packet ``k`` on ``vl``: from ``start`` on, until its last
-    byte has left at ``end``. An end port whose link is down sends nothing (it discards: IBA
-    chapter 7, link states)."""
+    """Log that ``port`` decides at ``now`` to send packet ``k`` on ``vl``: its first byte leaves at
+    ``start``, its last byte at ``end``. An end port whose link is down sends nothing (it discards:
+    IBA chapter 7, link states)."""
     if watched(net, state, port, k) and (vl == VL15 or net.port[port].peer >= 0):
         row = new_row(state, LOG_SENT, port, now)
         describe(state, row, k, vl)
@@ -77,8 +78,7 @@ def log_sent(net, state, port, vl, k, now, start, end):
 
 @inner
 def write_mad(state, port, now, mad):
-    """Write the present bytes of the MAD in row ``mad`` to rows after that of its packet, little
-    endian."""
+    """Write the present bytes of the MAD in row ``mad`` to the rows after that of its packet, little endian."""
     at = 0
     for _ in range(LOG_MAD_ROWS):
         row = new_row(state, LOG_MAD, port, now)

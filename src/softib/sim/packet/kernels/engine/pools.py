@@ -6,7 +6,7 @@ from softib.sim.packet.constants import MARGIN
 
 @inner
 def blank_packet(state):
-    """Allocate a packet; its columns still have the values of its predecessor."""
+    """Allocate a packet; its columns still hold the values of the packet that used the row before."""
     k = state.reg.free_packet
     following = state.packet[k].next
     prefetch(state.packet, following, 0)
@@ -42,7 +42,8 @@ def free_packet(state, k):
 
 @inner
 def short(state):
-    """Return whether a pool is nearly empty. All distant events may enter the calendar at once."""
+    """Return whether a pool is nearly empty. Enough rows are needed for all distant events to enter
+    the calendar at once."""
     return (
         state.reg.spare_events - state.reg.later_n < MARGIN
         or state.reg.spare_packets < MARGIN

@@ -1,10 +1,10 @@
-"""Prefetching of memory for later events: in a large network each event accesses a dozen rows that
+"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that
 are in no cache. Rows refer to further rows, so there are six steps with some time between them: the
 rows that the event names; the rows that its packet or port refers to; the output port, or the queue
 or message whose turn it is; the queue that a packet may have to wait in, or the packet that is sent
 next; the port through which that packet entered; and the port that gets credits for it. The events
-of a bucket are sorted, so each step runs a few events ahead in that order (:func:`fetch_due`). If
-buckets hold few events, the first two steps run in the next two buckets (:func:`scout`).
+of a bucket are sorted, so each step works a few events ahead in that order (:func:`fetch_due`). If
+buckets hold few events, the first two steps work on the next two buckets (:func:`scout`).
 Prefetching never changes a result.
 """
 
@@ -22,7 +22,7 @@ from softib.sim.packet.constants import (
 CREDITS_AHEAD, INPUT_AHEAD, QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 1, 2, 4, 7, 10, 14
 """Events between a step and its event."""
 CROWDED = 64
-"""Events in a bucket from which on prefetching follows their order."""
+"""Number of events in a bucket above which prefetching follows their order."""
 
 
 @inner
@@ -63,8 +63,8 @@ def fetch_named(net, state, event):
 
 @inner
 def fetch_of_packet(net, state, event):
-    """Second step: the rows that its packet refers to, and the sender of its link; the queue that
-    had the last turn at a port."""
+    """Second step: the rows that the event's packet refers to, and the sender of its link; the
+    queue that had the last turn at a port."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(state.packet[payload].dlid)
@@ -190,8 +190,8 @@ def scout(net, state):
 
 @inner
 def fetch_first(net, state):
-    """Fetch the outputs of a bucket's first events, for which no earlier event can do it; with few
-    events, of all."""
+    """Fetch the outputs of a bucket's first events, since no earlier event can do it; if there are
+    few events, those of all events."""
     many = state.reg.due_n
     for i in range(many if many < CROWDED else OUTPUT_AHEAD):
         fetch_output(net, state, state.due[i].what)
@@ -199,7 +199,7 @@ def fetch_first(net, state):
 
 @inner
 def fetch_due(net, state):
-    """Fetch for later events of this bucket, each step its own number of events ahead."""
+    """Fetch for later events of this bucket; each step works a fixed number of events ahead."""
     at = state.reg.due_at
     left = state.reg.due_n - at
     if state.reg.due_n < CROWDED:

@@ -17,7 +17,7 @@ def draw(state, port, now):
 
 @inner
 def draw_for(state, port, of, now):
-    """Return one of several such numbers of ``port`` (``of``: its index)."""
+    """Return one of several such numbers of ``port``; ``of`` is its index."""
     z = state.rng[0] + mixed(
         np.uint64(now) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(port) * np.uint64(0xD1342543DE82EF95)
     )

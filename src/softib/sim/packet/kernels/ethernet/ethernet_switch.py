@@ -1,12 +1,13 @@
 """Ethernet switches: one memory for all ports, a FIFO for each egress port and priority, drop-tail
 or priority flow control.
 
-The priority of a frame is its service level (SL 0 to 7, as PCP or DSCP class). A frame is accepted
-as a whole when its header has passed the switch.
+The priority of a frame is its service level (SL 0 to 7, as PCP or DSCP class). A switch accepts a
+frame as a whole when its header has passed.
 
-The clock of a device is off by up to 100 millionths (IEEE 802.3): its frames, and those of hosts, follow
-each other a little faster or slower than the nominal rate. Therefore the moment at which a host's frames
-reach a full queue moves through all positions between two departures, as between real devices.
+The clock of a device deviates by up to 100 millionths (IEEE 802.3), so its frames, and those of
+hosts, follow each other slightly faster or slower than at the nominal rate. Therefore the time at
+which a host's frames reach a full queue moves through all positions between two departures, as
+between real devices.
 """
 
 import numpy as np
@@ -41,8 +42,8 @@ def dropped(state, k, port, reason):
 
 @inner
 def arrive_ethernet(net, state, port, k, now):
-    """The header of packet ``k``, which entered through ``port``, has passed the switch. Returns
-    the output port that it waits for, -1 if none must be checked."""
+    """Handle packet ``k``, which entered through ``port`` and whose header has passed the switch.
+    Returns the output port that it waits for, -1 if no port must be checked."""
     octets = np.int64(state.packet[k].octets)
     if corrupted(net, state, port, octets, now):
         return dropped(state, k, port, RCV_ERRORS)
@@ -123,8 +124,8 @@ def forward_ethernet(net, state, out, vl, row, voq, now):
 
 @inner
 def cross_ethernet(net, state, out, vl, k, start):
-    """Schedule the arrival of packet ``k``, on the cable of ``out``: at a switch, of its header
-    (with store and forward, of its last byte); at an end port, of its last byte."""
+    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: of its header at a
+    switch (with store and forward, of its last byte), of its last byte at an end port."""
     peer = net.port[out].peer
     clock_error(net, state, out, out * net.opt.vls + vl, np.int64(state.packet[k].octets))
     state.packet[k].came_in = peer
@@ -145,8 +146,7 @@ def cross_ethernet(net, state, out, vl, k, start):
 
 @inner
 def clock_error(net, state, out, row, octets):
-    """Change the distance between a frame of ``octets`` bytes and the next one by the error of the clock of
-    its device."""
+    """Change the distance between a frame of ``octets`` bytes and the next one by the clock error of its device."""
     owed = (octets + net.opt.gap) * net.port[out].fs * net.buffer[out].clock_ppb // 1_000_000_000
     owed += state.queue[row].clock_fs
     state.queue[row].clock_fs = owed % 1000

@@ -1,13 +1,12 @@
-"""Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port that has used its
-share of the buffer requests the other end of its link to pause a
-priority.
-Bytes count for their ingress port until they leave the switch. Above XOFF a pause frame with the
-maximum quanta (65,535 of 512 bit times) is sent; it waits for the frame being sent, crosses the
-cable, and takes effect after the other end's reaction time. Headroom above XOFF holds the bytes
-that arrive until then. After half of the quanta the pause frame is repeated; at XON one with 0
-quanta ends the pause. So a pause never expires while its cause lasts, and the sender waits only
-for its explicit end. A run does not end while a pause frame is in transit, or while an adapter still
-has to end a pause.
+"""Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port that has used its share
+of the buffer requests the other end of its link to pause a priority. Bytes count towards their
+ingress port until they leave the switch. Above XOFF, the port sends a pause frame with the maximum
+quanta (65,535 of 512 bit times). It waits for the frame that is being sent, crosses the cable, and
+takes effect after the other end's reaction time. Headroom above XOFF holds the bytes that arrive
+until then. After half of the quanta the pause frame is repeated; at XON, a frame with 0 quanta ends
+the pause. So a pause never expires while its cause lasts, and the sender waits only for its
+explicit end. A run does not end while a pause frame is in transit, or while an adapter still has to
+end a pause.
 """
 
 import numpy as np
@@ -40,7 +39,7 @@ def ask(net, state, port, vl, pauses, now):
 
 @inner
 def refresh(net, state, port, vl, now):
-    """Repeat the request for a pause that still lasts."""
+    """Repeat the request for a pause that is still needed."""
     row = port * net.opt.vls + vl
     if state.queue[row].xoff_sent and state.queue[row].refresh_at == now:
         ask(net, state, port, vl, np.int64(1), now)
@@ -63,8 +62,8 @@ def xoff_of(net, state, port):
 
 @inner
 def has_room(net, state, port, vl, octets):
-    """Return whether there is room for ``octets`` more bytes from ``port``. After it has
-    requested a pause only the headroom is left."""
+    """Return whether there is room for ``octets`` more bytes from ``port``. After the port has
+    requested a pause, only the headroom is left."""
     row = port * net.opt.vls + vl
     return (
         not state.queue[row].xoff_sent
@@ -120,7 +119,7 @@ def not_paused(state, row, octets):
 
 @inner
 def nobody_waits(state, port, row):
-    """Replaces waiting for credits: the end of a pause is an event."""
+    """Replaces waiting for credits: the end of a pause is an event by itself."""
 
 
 @inner
@@ -130,8 +129,8 @@ def nothing_to_take(state, row, now):
 
 @inner
 def received(net, state, port, vl, octets, t):
-    """An adapter has received a packet, which is in memory at ``t`` (replaces granting credits): its
-    own buffer may fill."""
+    """Replaces granting credits: an adapter has received a packet, which is in memory at ``t``, so
+    its buffer may fill."""
     if net.port[port].kind != END_PORT or not net.ethernet.pfc or net.opt.rx_fs == 0 or net.port[port].peer == port:
         return
     row = port * net.opt.vls + vl
@@ -150,8 +149,7 @@ def received(net, state, port, vl, octets, t):
 
 @inner
 def drained(net, state, port, vl, now):
-    """The adapter's buffer was expected to be down to XON by now: end the pause, or check again
-    later."""
+    """The adapter's buffer should be down to XON by now: end the pause, or check again later."""
     row = port * net.opt.vls + vl
     at = state.port[port].rx_free - (net.buffer[port].xoff - net.buffer[port].xon_gap) * net.opt.rx_fs // 1000
     if at > now:

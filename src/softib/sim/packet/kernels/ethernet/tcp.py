@@ -1,10 +1,11 @@
-"""TCP as a sender: segments, the window, and the CPU cost of the operating system's stack (RFC 9293,
-5681, 6298). Each queue pair is an open connection. A message is one write to the socket: it costs the
-sender's CPU a fixed time and a time per byte, segment after segment, independent of the window. A
-segment belongs to one message; its number represents its bytes. A flow may have as many segments in
-the network as its congestion window; those that are acknowledged selectively or lost have left it
-(RFC 6675). Acknowledgements change the window: slow start and congestion avoidance (RFC 5681), DCTCP
-(RFC 8257). :mod:`~softib.sim.packet.kernels.ethernet.tcp_recovery` finds losses.
+"""TCP as a sender: segments, the window, and the CPU cost of the operating system's stack (RFC
+9293, 5681, 6298). Each queue pair is an open connection. A message is one write to the socket. It
+costs the sender's CPU a fixed time and a time per byte, segment by segment, independent of the
+window. A segment belongs to one message; its number represents its bytes. A flow may have as many
+segments in the network as its congestion window allows. Segments that are acknowledged selectively,
+or lost, no longer count (RFC 6675). Acknowledgements change the window: slow start and congestion
+avoidance (RFC 5681), DCTCP (RFC 8257). :mod:`~softib.sim.packet.kernels.ethernet.tcp_recovery`
+finds losses.
 """
 
 import numpy as np
@@ -43,9 +44,9 @@ LEAST_FRAME = 64
 
 @inner
 def tcp_posted(net, state, m, now):
-    """A program writes message ``m`` to its socket: set when its bytes begin to be in the socket's
-    buffer. One core serves a connection, and all connections of a host share its cores. Returns the
-    port to check."""
+    """A program writes message ``m`` to its socket: set the time when its bytes begin to be in the
+    socket's buffer. One core serves a connection, and all connections of a host share its cores.
+    Returns the port to check."""
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     q = state.message[m].qp
@@ -119,8 +120,8 @@ def segment_not_before(net, state, q):
 
 @inner
 def settle(net, state, q, now):
-    """Add the connection to the ring of senders, or remove it, after a change of what it may send.
-    Returns a port to check."""
+    """Add the connection to the ring of senders, or remove it, after its permission to send has
+    changed. Returns a port to check."""
     if state.qp[q].in_ring and segment_not_before(net, state, q) < 0:
         port, vl = state.qp[q].src, state.qp[q].out_vl
         leave_ring(state, port, vl, port * net.opt.vls + vl, 2 * q)
@@ -182,7 +183,7 @@ def measured(net, connection, rtt):
 
 @inner
 def tcp_ack(net, state, q, k, sent, now):
-    """Handle acknowledgement ``k`` of all segments below its number, which echoes the time ``sent``.
+    """Handle acknowledgement ``k`` of all segments below its number; it echoes the time ``sent``.
     Returns a port to check."""
     connection, upto, before = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].acked
     if net.ethernet.jitter_ps and state.qp[q].not_before <= now:
@@ -209,8 +210,8 @@ def tcp_ack(net, state, q, k, sent, now):
 
 @inner
 def grows(net, connection, upto, many, flight):
-    """Grow the window after ``many`` more segments were acknowledged, if the window was used (RFC
-    5681 3.1; RFC 7661)."""
+    """Grow the window after ``many`` further segments were acknowledged, if the window was used
+    (RFC 5681 3.1; RFC 7661)."""
     if connection.window < connection.threshold:
         if 2 * ONE * flight >= connection.window:
             connection.window += many * ONE
@@ -222,7 +223,7 @@ def grows(net, connection, upto, many, flight):
 @inner
 def dctcp(net, state, q, upto, many, marked):
     """Handle the acknowledgement of ``many`` segments, ``marked`` or not: update alpha once per
-    window, with at most one reduction (RFC 8257, section 3.3)."""
+    window, and reduce at most once (RFC 8257, section 3.3)."""
     connection = state.tcp[q]
     connection.all_acks += many
     if marked:
@@ -243,7 +244,7 @@ def dctcp(net, state, q, upto, many, marked):
 
 @inner
 def retransmission_timeout(net, state, port, q, now):
-    """The timer of the connection's event has expired. Returns a port to check."""
+    """Handle the expiry of the timer that the connection's event names. Returns a port to check."""
     if state.rc[q].timed != now + 1:
         return np.int64(-1)  # another timer was started since
     state.rc[q].timed = 0

@@ -1,13 +1,13 @@
 """TCP as a receiver: CPU cost of the stack, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
 RFC 5681 4.2), selective acknowledgements (RFC 2018), ECN echo (RFC 8257).
 
-With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for
-the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte,
-with one core per connection; only then does the transport process it. These segments are
-acknowledged at once: every second one, one out of order, one that fills a hole or a part of one
-(RFC 5681 4.2), and one that ends a message. (In Linux the push flag wakes the program, whose
-read sends the acknowledgement; here it does not wait for the program, so a sender may see a
-message completed before the other program has it.) A single segment is acknowledged after the delay.
+With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt), a frame waits for
+the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte, on
+one core per connection; only then does the transport process it. The following segments are
+acknowledged at once: every second one, one that is out of order, one that fills a hole or a part of
+one (RFC 5681 4.2), and one that ends a message. (In Linux the push flag wakes the program, whose
+read sends the acknowledgement; here it does not wait for the program, so a sender may see a message
+completed before the other program has it.) A single segment is acknowledged after the delay.
 """
 
 import numpy as np
@@ -64,8 +64,8 @@ def tcp_receive(net, state, port, k, now):
 
 @inner
 def interrupt(net, state, port, now):
-    """Return when the processor sees a frame that arrived ``now``: at the pending interrupt, or at
-    a new one that keeps the minimum distance to the last."""
+    """Return when the processor sees a frame that arrives at ``now``: at the pending interrupt, or
+    at a new one that keeps the minimum distance from the last."""
     gap = net.ethernet.interrupt_ps
     if gap == 0:
         return now
@@ -110,8 +110,7 @@ def segment(net, state, port, k, now):
 
 @inner
 def block(state, q, psn, expected):
-    """Find the segments around ``psn`` that are there, which the next acknowledgement names (RFC
-    2018)."""
+    """Find the block of received segments around ``psn``, which the next acknowledgement names (RFC 2018)."""
     connection = state.tcp[q]
     if not connection.block_begin <= psn <= connection.block_end:
         connection.block_begin = psn
@@ -135,7 +134,7 @@ def in_order(net, state, port, q, psn, flags, now):
 
 @inner
 def delivered(net, state, port, q, psn, last, now):
-    """Deliver segment ``psn`` to the program; the last of a message wakes it."""
+    """Deliver segment ``psn`` to the program; the last segment of a message wakes the program."""
     state.rc[q].expected = psn + 1
     if last:
         at = message_of(state, q, psn)
@@ -162,7 +161,7 @@ def acknowledge(net, state, port, q):
 
 @inner
 def tcp_event(net, state, port, kind, payload, now):
-    """Send an acknowledgement whose delay has ended. Returns the port to check."""
+    """Send an acknowledgement whose delay has passed. Returns the port to check."""
     q = payload - 16
     if state.tcp[q].delayed_at == now and state.tcp[q].unacked:
         return acknowledge(net, state, port, q)

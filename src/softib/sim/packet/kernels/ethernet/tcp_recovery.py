@@ -1,17 +1,19 @@
-"""Losses of TCP (RFC 6675, 8985). ``State.segment`` has a value for each segment from the first that is
-not acknowledged: the time when it was last sent, that it is lost, or that it was acknowledged selectively.
+"""Losses of TCP (RFC 6675, 8985). ``State.segment`` has a value for each segment, beginning with
+the first that is not acknowledged: the time when it was last sent, or that it is lost, or that it
+was acknowledged selectively.
 
 * The network holds the segments that were sent and are neither lost nor acknowledged selectively (RFC 6675,
   pipe).
-* A segment that was sent before one that arrived is lost: at once if three arrived or in a recovery,
-  otherwise after a quarter of the least round trip (RFC 8985, 6.2). A loss halves window and threshold,
-  once until everything sent before it has arrived (RFC 6675, 5).
-* After two round trips of silence a segment is sent to provoke an acknowledgement: a new one, or otherwise
-  the last one again (RFC 8985, 7).
-* When the RTO expires, everything is lost: a window of one segment, and twice the RTO (RFC 6298, 5.4 to 5.7).
+* A segment that was sent before one that arrived is lost: at once if three arrived or during a
+  recovery, otherwise after a quarter of the shortest round trip (RFC 8985, 6.2). A loss halves
+  window and threshold, once until everything sent before the loss has arrived (RFC 6675, 5).
+* After two round trips of silence, a segment is sent to provoke an acknowledgement: a new one, or
+  if there is none the last one again (RFC 8985, 7).
+* When the RTO expires, everything in flight counts as lost: the window becomes one segment, and the
+  RTO is doubled (RFC 6298, 5.4 to 5.7).
 
-If a lone segment is in flight, the probe also waits for the delay of an acknowledgement. An acknowledgement
-names one block of segments: that of the segment which arrived last.
+If a lone segment is in flight, the probe also waits for the delay of an acknowledgement. An
+acknowledgement names one block of segments: the block that contains the last segment to arrive.
 """
 
 import numpy as np
@@ -23,9 +25,9 @@ from softib.sim.packet.kernels.engine.events import push_timer, word
 ONE = 1000
 """A segment of the window."""
 DUPLICATES = 3
-"""Number of segments beyond one that show that it is lost (DupThresh)."""
+"""A segment is lost if this number of segments beyond it have arrived (DupThresh)."""
 LOST, SACKED = 0, -1
-"""Values of ``State.segment`` that are no times."""
+"""Values of ``State.segment`` that are not times."""
 RTO, PROBE, REORDERED = 0, 1, 2
 """What the timer of a connection is for."""
 
@@ -44,7 +46,7 @@ def in_network(state, q):
 
 @inner
 def next_lost(state, q, psn):
-    """Return the first lost segment from ``psn`` on, + 1; 0: none."""
+    """Return the first lost segment from ``psn`` on, plus 1; 0: none."""
     if state.tcp[q].lost == 0:
         return np.int64(0)
     while psn < state.qp[q].next_psn and state.segment[slot(state.tcp[q], psn)] != LOST:
@@ -54,8 +56,8 @@ def next_lost(state, q, psn):
 
 @inner
 def selective(state, q, k, upto, now):
-    """Record which segments acknowledgement ``k`` adds. Returns whether any beyond ``upto`` have
-    arrived."""
+    """Record the segments that acknowledgement ``k`` adds. Returns whether any segment beyond
+    ``upto`` has arrived."""
     connection, before = state.tcp[q], state.rc[q].acked
     latest = np.int64(0)
     if connection.sacked == 0 and connection.lost == 0:
@@ -91,8 +93,8 @@ def selective(state, q, k, upto, now):
 
 @inner
 def recovered(connection, upto):
-    """Everything below ``upto`` has arrived: end the recovery, or the probe, that waited for it. A probe
-    that was needed has repaired a loss, which halves the window (RFC 8985, 7.4)."""
+    """Everything below ``upto`` has arrived: end the recovery, or the probe, that waited for it. If
+    the probe was needed, it repaired a loss, which halves the window (RFC 8985, 7.4)."""
     if connection.recover and upto + 1 >= connection.recover:
         connection.recover = 0
         connection.timed_out = 0
@@ -105,7 +107,7 @@ def recovered(connection, upto):
 
 @inner
 def detect(net, state, q, now):
-    """Mark the segments that were sent before one that arrived as lost. Returns when the next
+    """Mark as lost the segments that were sent before one that arrived. Returns when the next
     decision is due, 0 for never."""
     connection, acked = state.tcp[q], state.rc[q].acked
     wait = connection.delivered_rtt
@@ -147,8 +149,8 @@ def set_timer(state, q, at, timer):
 
 @inner
 def start_timer(net, state, q, now):
-    """Start the timer of what ``q`` has in flight: for a probe, if none is out and nothing is known
-    to be missing (RFC 8985, 7.2), else the RTO."""
+    """Start the timer for the segments that ``q`` has in flight: for a probe, if none is in flight
+    and nothing is known to be missing (RFC 8985, 7.2), otherwise the RTO."""
     connection = state.tcp[q]
     flight = state.qp[q].next_psn - state.rc[q].acked
     if flight == 0:
@@ -181,7 +183,7 @@ def probe(net, state, q, now):
 
 @inner
 def all_lost(net, state, q):
-    """The RTO is over: everything in flight counts as lost (RFC 6298, 5.4 to 5.7)."""
+    """Handle an expired RTO: everything in flight counts as lost (RFC 6298, 5.4 to 5.7)."""
     connection, acked, end = state.tcp[q], state.rc[q].acked, state.qp[q].next_psn
     connection.timeouts += 1
     if connection.timed_out == 0:

@@ -7,12 +7,12 @@ from softib.jit import inner
 from softib.sim.packet.kernels.engine.pools import new_packet
 
 ACK_OCTETS = 30
-"""LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
+"""Bytes of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
 
 
 @inner
 def control(net, state, port, stream, kind, psn, dlid, vl):
-    """Queue a packet of kind ``kind`` about ``stream`` at ``port``. Returns the port."""
+    """Queue a packet of kind ``kind`` for ``stream`` at ``port``. Returns the port."""
     k = new_packet(state, stream, psn, ACK_OCTETS, dlid, state.qp[stream >> 1].sl, kind, 0)
     return before_streams(net, state, port, k, vl)
 

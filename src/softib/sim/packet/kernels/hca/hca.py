@@ -33,13 +33,13 @@ from softib.sim.packet.kernels.switch.switch import cross
 
 @inner
 def next_stream(state, stream):
-    """Return the stream after ``stream`` in its ring, + 1."""
+    """Return the stream after ``stream`` in its ring, plus 1."""
     return state.rc[stream >> 1].response_next if stream & 1 else state.qp[stream >> 1].ring_next
 
 
 @inner
 def link_stream(state, stream, following):
-    """Set the successor of ``stream`` in its ring to ``following`` (a stream + 1)."""
+    """Set the successor of ``stream`` in its ring to ``following`` (a stream plus 1)."""
     if stream & 1:
         state.rc[stream >> 1].response_next = following
     else:
@@ -76,7 +76,7 @@ def first_stream(state, row):
 
 @inner
 def rotate(state, port, vl, row, stream, stays):
-    """End the turn of the stream: it ``stays`` as the last, or leaves the ring."""
+    """End the turn of the stream: if it ``stays``, it becomes the last, otherwise it leaves the ring."""
     if stays:
         state.vl[row].ring = stream + 1
         return
@@ -155,15 +155,16 @@ def send_stream(net, state, port, vl, row, now):
 
 @inner
 def memory_fs(net, state, q, m, psn):
-    """Return fs per byte of a packet of message ``m`` from or to memory."""
+    """Return the time in fs per byte for a packet of message ``m`` from or to memory."""
     return net.opt.ramp_fs if (psn - state.message[m].psn) * state.qp[q].payload < net.opt.ramp else net.opt.dma_fs
 
 
 @inner
 def fetched(net, state, port, since, octets, fs):
-    """Return two times: when ``octets`` more bytes of a message are fetched at its own rate,
-    ``fs`` per byte, if earlier bytes were fetched at ``since``; and when the adapter of ``port``
-    has them, since all messages together are fetched at most at the port's rate."""
+    """Return two times. The first is when ``octets`` further bytes of a message are fetched at its
+    own rate, ``fs`` per byte, if earlier bytes were fetched at ``since``. The second is when the
+    adapter of ``port`` has them, since all messages together are fetched at most at the port's
+    rate."""
     alone = since + (octets * fs + 500) // 1000
     together = max(state.port[port].dma_free, since) + (octets * net.opt.dma_fs + 500) // 1000
     state.port[port].dma_free = together
@@ -216,8 +217,8 @@ def send_request(net, state, port, vl, row, stream, now):
         push_timer(state, now + net.opt.timeout_ps, word(port, TIMER, q))
     pace(net, state, q, k, start, end)
     t = not_before(net, state, q)
-    # A stream that can continue when the link is free keeps its turn; one that is delayed longer must
-    # not block the others.
+    # A stream that can continue when the link is free keeps its turn; a stream that is delayed longer must not block
+    # the others.
     rotate(state, port, vl, row, stream, 0 <= t <= end)
     if t > end:
         activate(net, state, q, now)
@@ -249,7 +250,7 @@ def resume(net, state, port, q, now):
 
 @inner
 def slow_response(net, state, q):
-    """Take delayed responses of ``q`` out of the ring, so that they do not block others."""
+    """Take delayed responses of ``q`` out of the ring, so that they do not block other streams."""
     state.rc[q].response_ring = SLOWED
     push(state, state.rc[q].back_not_before, word(state.qp[q].dst, STREAM, q))
 

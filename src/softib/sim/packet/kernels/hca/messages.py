@@ -15,7 +15,7 @@ RC, UC, UD = 0, 1, 2
 
 @inner
 def payload_of(state, q, m, psn):
-    """Return the bytes of payload in the packet ``psn`` of message ``m``."""
+    """Return the number of payload bytes in packet ``psn`` of message ``m``."""
     mtu = state.qp[q].payload
     return min(mtu, state.message[m].length - (psn - state.message[m].psn) * mtu)
 
@@ -43,8 +43,8 @@ def request_octets(state, q):
 
 @inner
 def response_octets(state, q):
-    """Return the bytes of the next packet of responses of ``q``: the first and the last have an
-    AETH (IBA chapter 9)."""
+    """Return the number of bytes in the next response packet of ``q``: the first and the last
+    packet have an AETH (IBA chapter 9)."""
     m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
     if state.message[m].opcode == ATOMIC_OP:
         return HEADERS + AETH + ATOMIC_ACK_ETH
@@ -75,7 +75,7 @@ def release(net, state, first, waiting, m, t):
 
 @inner
 def arrived(net, state, m, t):
-    """The last byte of message ``m`` is in the destination's memory at ``t``."""
+    """Record that the last byte of message ``m`` is in the destination's memory at ``t``."""
     if state.message[m].arrived < 0:
         state.message[m].arrived = t
         state.reg.last = max(state.reg.last, t)
@@ -86,7 +86,7 @@ def arrived(net, state, m, t):
 
 @inner
 def completed(net, state, m, t):
-    """The sender of message ``m`` has its completion at ``t``."""
+    """Record that the sender of message ``m`` has its completion at ``t``."""
     if state.message[m].completed < 0:
         state.message[m].completed = t
         state.reg.left -= 1

@@ -9,8 +9,8 @@ from softib.sim.packet.constants import ASKS_ACK, WINDOW_PACKETS
 
 @inner
 def keep(state, row, psn, flags):
-    """Record in two bits that packet ``psn`` arrived early and is placed, and whether it requests an
-    acknowledgement."""
+    """Record in two bits that packet ``psn`` arrived early and was placed, and whether it requests
+    an acknowledgement."""
     at = psn & (WINDOW_PACKETS - 1)
     state.place[row, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
     if flags & ASKS_ACK:
@@ -26,7 +26,7 @@ def kept(state, row, psn):
 
 @inner
 def forget(state, row, psn):
-    """Remove the record of packet ``psn``. Returns 1 if it requested an acknowledgement, else 0."""
+    """Remove the record of packet ``psn``. Returns 1 if it requested an acknowledgement, otherwise 0."""
     at = psn & (WINDOW_PACKETS - 1)
     bit = np.uint64(1) << np.uint64(at & 63)
     state.place[row, at >> 6] &= ~bit

@@ -1,9 +1,10 @@
 """Links: credits, the time of a packet on the wire, and ticks of waiting (IBA chapter 7, flow
 control; 16.1.3.5).
 
-A receiver grants credits in blocks of 64 bytes for each VL: FCCL, the block up to which the sender may
-send. The sender counts blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive buffer
-causes a flow-control packet to the sender, which is sent before the next packet of that direction.
+For each VL, a receiver grants credits in blocks of 64 bytes: FCCL is the block up to which the
+sender may send. The sender counts blocks in FCTBS. Both have 12 bits. For each packet that leaves a
+receive buffer, a flow-control packet is sent to the sender, before the next packet of that
+direction.
 
 ``opt.by_sl`` adds the optional counters of IBA 16.1.4: PortXmitDataSL and PortRcvDataSL by SL,
 PortVLXmitWait by VL.
@@ -77,7 +78,7 @@ def wire_ps(net, port, octets):
 
 @inner
 def arm(state, port, t):
-    """Schedule a check at ``t`` of what ``port`` can send, unless one is scheduled earlier."""
+    """Schedule a check at ``t`` of what ``port`` can send, unless an earlier check is scheduled."""
     armed = state.port[port].armed
     if armed == 0 or t + 1 < armed:
         state.port[port].armed = t + 1
@@ -93,7 +94,7 @@ def has_credit(state, row, octets):
 
 @inner
 def take_credits(state, row, now):
-    """Apply the flow-control packets that reached port VL ``row`` until ``now``."""
+    """Apply the flow-control packets that have reached port VL ``row`` by ``now``."""
     while state.vl[row].first_blocks and state.vl[row].first_at <= now:
         state.vl[row].fccl = (state.vl[row].fccl + state.vl[row].first_blocks) & WRAP
         state.vl[row].first_blocks = state.vl[row].second_blocks
@@ -120,7 +121,7 @@ def forget_credit(state, row, c):
 
 @inner
 def starve(state, port, row):
-    """Port VL ``row`` of ``port`` lacks credits: check again when the next ones arrive."""
+    """Port VL ``row`` of ``port`` lacks credits: schedule a check for when the next ones arrive."""
     state.vl[row].waits |= STARVED
     if state.vl[row].first_blocks:
         arm(state, port, state.vl[row].first_at)
@@ -190,8 +191,8 @@ def into_list(state, row, blocks, t):
 
 @inner
 def dropped_from_buffer(net, state, port, tail, now):
-    """Return when a dropped packet leaves the receive buffer of ``port``: it has fully arrived, and
-    the time of the smallest packet has passed."""
+    """Return when a dropped packet leaves the receive buffer of ``port``: after it has fully
+    arrived and the time of the smallest packet has passed."""
     return max(now + wire_ps(net, port, net.opt.smallest), tail)
 
 
@@ -208,8 +209,8 @@ def drained(net, state, port, octets, t):
 
 @inner
 def insert(state, row, c, t):
-    """Insert credit ``c`` by time: a packet on a slower output leaves the buffer later than one that
-    began after it."""
+    """Insert credit ``c`` by time: a packet on a slower output may leave the buffer later than one
+    that began after it."""
     at = np.int64(state.vl[row].credits)
     if state.credit[at].time > t:
         state.credit[c].next = at
@@ -256,7 +257,7 @@ def waits_from(state, port, now):
 
 @inner
 def waits_no_more(net, state, port, now):
-    """Count whole ticks of waiting as PortXmitWait."""
+    """Count whole ticks of waiting in PortXmitWait."""
     since = state.port[port].waiting
     if since:
         state.port[port].waiting = 0

@@ -15,7 +15,7 @@ from softib.sim.packet.kernels.link.credits import dropped_from_buffer, grant
 @inner
 def corrupted(net, state, port, octets, now):
     """Return whether a packet received at ``port`` has a bit error. The probability is 1 - exp(-(a
-    + b L)) for L bytes, with a and b of the port."""
+    + b L)) for L bytes, where a and b belong to the port."""
     a, b = net.loss[port].packet, net.loss[port].byte
     if a == 0.0 and b == 0.0:
         return False
@@ -44,8 +44,8 @@ def discard(net, state, k, port, reason, now):
 
 @inner
 def drop(net, state, k, port, reason, now):
-    """Drop packet ``k``, with any payload, at ``port`` for ``reason``; its buffer is free when it
-    has fully arrived. Returns -1."""
+    """Drop packet ``k``, with any payload, at ``port`` for ``reason``; its buffer becomes free when
+    it has fully arrived. Returns -1."""
     if net.watch_port.shape[0]:
         log_lost(net, state, port, k, reason, now)
     came_in = state.packet[k].came_in
@@ -57,7 +57,7 @@ def drop(net, state, k, port, reason, now):
 
 @inner
 def lose_mad(state, k):
-    """Free packet ``k``, which carries a MAD, and its row."""
+    """Free packet ``k``, which carries a MAD, and the MAD's row."""
     row = np.int64(state.packet[k].psn)
     state.mad_row[row].next = state.mads.free
     state.mads.free = row
@@ -77,8 +77,8 @@ def lose(state, k):
 
 @inner
 def check(net, state, port, k, now):
-    """Check packet ``k``, which arrived at ``port``: count it if it is marked as bad, or
-    damaged here."""
+    """Check packet ``k``, which arrived at ``port``: count it if it is marked as bad or was damaged
+    on the last link."""
     if state.packet[k].marks & BAD:
         state.rare_count[port].remote_errors += 1
     elif corrupted(net, state, port, state.packet[k].octets, now):

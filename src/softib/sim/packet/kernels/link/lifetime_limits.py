@@ -17,8 +17,8 @@ STALLED_TIMES_HOQ = 8
 def overdue_since(net, state, port, row, k, now):
     """Return when packet ``k``, at the head of port VL ``row`` of a switch, should have been
     discarded, and count it; -1 if it is not overdue. A port with a busy link checks only when the
-    link is free. An overdue packet counts as discarded at its deadline, and the next packet as at
-    the head from then on.
+    link is free. An overdue packet counts as discarded at its deadline, and the next packet counts
+    as being at the head from then on.
     """
     if state.vl[row].waits & STALLED:
         if state.vl_more[row].stalled > now:
@@ -39,7 +39,7 @@ def overdue_since(net, state, port, row, k, now):
 
 @inner
 def head_of_queue_discard(net, state, port, row, at, hoq_ps):
-    """Count a discard of HOQLife; VLStallCount of them, with no packet sent between, stall the VL."""
+    """Count a discard by HOQLife; VLStallCount discards, with no packet sent in between, stall the VL."""
     state.port[port].hoq_discards += 1
     state.vl[row].waits |= DISCARDED
     state.vl_more[row].stalls += 1
@@ -51,7 +51,7 @@ def head_of_queue_discard(net, state, port, row, at, hoq_ps):
 
 @inner
 def ends_discards(state, row):
-    """Port VL ``row`` sends a packet: reset its count of sequential HOQLife discards."""
+    """Port VL ``row`` sends a packet: reset its count of consecutive HOQLife discards."""
     if state.vl[row].waits & DISCARDED:
         state.vl[row].waits &= ~DISCARDED
         state.vl_more[row].stalls = 0

@@ -2,11 +2,11 @@
 chapter 7, link states; 16.1.3.5).
 
 A pulled cable loses the packets on it; the receiver never gets them completely. The sending port
-discards packets that wait for it and those that still arrive for it (PortXmitDiscards, as of an
-inactive port). Packets that have fully arrived continue. When the link is up again credits
+discards the packets that wait for it and those that still arrive for it (PortXmitDiscards, as for
+an inactive port). Packets that have fully arrived continue. When the link is up again credits
 restart: the receiver grants the free space of its buffer. A cut-through packet whose head has left
-the next switch when its tail is cut off continues as a whole: at most one per direction. A change
-only touches rows of the two nodes at the link.
+the next switch when its tail is cut off continues as a whole; there is at most one per direction. A
+change touches only rows of the two nodes at the link.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def of_switch(net, port):
 
 @inner
 def cut_event(net, state, event, change, now):
-    """Return the event ``event`` or its replacement: a packet on a pulled cable, or in a switch
+    """Return the event ``event``, or its replacement: a packet on a pulled cable, or in a switch
     without power, disappears."""
     entity, kind, k = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if change[entity] == 0 or (
@@ -204,7 +204,8 @@ def no_credits(net, state, port):
 @kernel
 def links_down(net, state, change, now):
     """Take down, at ``now``, the links of the ports marked in ``change`` (uint8[ports]): DOWN, or
-    DEAD for a node without power. ``Net.port`` and ``Net.wire`` must no longer have peers for them."""
+    DEAD for a node without power. ``Net.port`` and ``Net.wire`` must no longer have peers for these
+    ports."""
     cut_events(net, state, change, now)
     for port in range(len(change)):
         if change[port] and of_switch(net, port):
@@ -225,7 +226,7 @@ def links_down(net, state, change, now):
 
 @inner
 def held_blocks(net, state, port, vl):
-    """Return the blocks of packets that wait in the receive buffer of ``vl`` of switch port
+    """Return the number of blocks that packets hold in the receive buffer of ``vl`` of switch port
     ``port``; copies of one multicast packet count once."""
     held = np.int64(0)
     base = np.int64(net.port[port].port_0)
@@ -245,8 +246,8 @@ def held_blocks(net, state, port, vl):
 
 @inner
 def holds_place(state, k, marks):
-    """Return whether to count the buffer space of packet ``k``: of copies only the first one met, and
-    none in the second round."""
+    """Return whether to count the buffer space of packet ``k``: of several copies, only the first
+    one met, and none in the second round."""
     if state.packet[k].marks & COPY == 0:
         return marks == 0
     whole = state.packet[k].behind

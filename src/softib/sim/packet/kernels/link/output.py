@@ -35,7 +35,7 @@ from softib.sim.packet.kernels.switch.switch import cross, draw_first, first_voq
 @inner
 def clear_overdue(net, state, port, vl, row, now):
     """Discard overdue packets at the head of port VL ``row`` of a switch; return the VOQ whose turn
-    it is then, -1 if empty."""
+    it then is, -1 if all are empty."""
     while state.vl[row].ring:
         voq = first_voq(state, row)
         k = np.int64(state.voq[voq].head)
@@ -85,8 +85,8 @@ def next_octets(net, state, port, vl, row, now):
 
 @inner
 def able_vls(net, state, port, now):
-    """Return the bit mask of VLs that have a packet and credits for it. The others are checked
-    again when that changes."""
+    """Return the bit mask of VLs that have a packet and credits for it. The other VLs are checked
+    again when their state changes."""
     able, left = np.int64(0), state.port[port].ready
     vl = np.int64(0)
     while left >> vl:
@@ -154,8 +154,8 @@ def look(net, state, port, now):
 
 @inner
 def looks(net, state, port, now):
-    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`: of several, only the
-    one at the recorded time is valid."""
+    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`; if there are several,
+    only the one at the recorded time is valid."""
     if state.port[port].armed == now + 1:
         state.port[port].armed = 0
         look(net, state, port, now)

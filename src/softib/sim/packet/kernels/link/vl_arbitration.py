@@ -1,5 +1,5 @@
 """VL arbitration: the two tables of VLArbitrationTable and the limit of high priority (IBA 7.6.9).
-An entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of the weight
+An entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of its weight
 is left; an excess of the last packet is not carried over. High priority sends first, until it has
 sent its limit while low priority waits.
 """
@@ -28,7 +28,7 @@ def entry_weight(net, port, block, i):
 
 @inner
 def next_of_table(net, state, port, block, cap, cursor, able):
-    """Return the next VL of ``able`` (bits) in a table, -1 if the table has none of them.
+    """Return the next VL of ``able`` (bits) in a table, -1 if the table serves none of them.
     ``cursor``: the row of ``State.arbitration``."""
     i = state.arbitration[cursor].entry
     if state.arbitration[cursor].left > 0 and able >> entry_vl(net, port, block, i) & 1:
@@ -45,7 +45,7 @@ def next_of_table(net, state, port, block, cap, cursor, able):
 
 @inner
 def any_of(state, port, able):
-    """Return the next of ``able`` in turn, for a port whose tables were never written."""
+    """Return the next VL of ``able`` in turn, for a port whose tables were never written."""
     for step in range(1, 17):
         vl = (state.arbitration[2 * port].entry + step) & 15
         if able >> vl & 1:
@@ -56,8 +56,8 @@ def any_of(state, port, able):
 
 @inner
 def arbitrate(net, state, port, able):
-    """Return the VL that sends next, of those with a packet and credits for it (bits, at least
-    one); -1: no table has any of them."""
+    """Return the VL that sends next, among those with a packet and credits for it (bits, at least
+    one); -1: no table serves any of them."""
     high_cap, low_cap, limit = net.rare[port].high_cap, net.rare[port].low_cap, net.rare[port].high_limit
     if high_cap == 0 and low_cap == 0:
         return any_of(state, port, able)

@@ -1,9 +1,9 @@
 """Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA
 14.2.1, 14.2.2; chapters 7, VL15, and 13).
 
-SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped if a port's VL15
-buffer is full (VL15Dropped, 16.1.3.5). The management processor of each switch on the path processes
-directed ones and writes the return path; LID-routed ones follow the forwarding table, cut
+SMPs travel on VL15: without flow control, ahead of all other VLs (7.6.9), and dropped if a port's
+VL15 buffer is full (VL15Dropped, 16.1.3.5). The management processor of each switch on the path
+processes directed SMPs and writes the return path. LID-routed SMPs follow the forwarding table, cut
 through. All other MADs are packets of a data VL, with credits. A device has one processor, which
 handles MADs one after another. A MAD at its destination waits in ``State.inbox`` until the caller
 of the loop answers it.
@@ -114,7 +114,7 @@ def first_hop(net, mad, port):
 
 
 MAD_OCTETS = 290
-"""LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, chapter 13)."""
+"""Bytes of a MAD's packet: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, chapter 13)."""
 TRAP, TRAP_REPRESS, RESPONSE = int(Method.TRAP), int(Method.TRAP_REPRESS), RESPONSE_BIT
 VL15_READY = 1 << VL15
 
@@ -129,8 +129,8 @@ def new_mad_packet(state, row, kind, dlid, level):
 
 @inner
 def on_vl15(net, state, out, k):
-    """Queue packet ``k`` for VL15 of ``out``. If that link is down the packet is lost, and
-    ``out`` counts it. Returns the port to check, -1 for none."""
+    """Queue packet ``k`` for VL15 of ``out``. If that link is down, the packet is lost and ``out``
+    counts it. Returns the port to check, -1 for none."""
     if net.wire[out] < 0:
         state.port[out].inactive += 1
         leave_buffer(state, k)
@@ -148,8 +148,8 @@ def on_vl15(net, state, out, k):
 
 @inner
 def leave_buffer(state, k):
-    """Remove packet ``k`` from the VL15 receive buffer of its ingress port, if its VL shows
-    that it is in one."""
+    """Remove packet ``k`` from the VL15 receive buffer of its ingress port, if its VL shows that it
+    is in that buffer."""
     if state.packet[k].vl == VL15:
         state.smi[state.packet[k].came_in].held -= 1
         state.packet[k].vl = 0
@@ -157,7 +157,7 @@ def leave_buffer(state, k):
 
 @inner
 def send_smp(net, state, port, now):
-    """Send the first packet in the VL15 queue of ``port``: it has priority over all data VLs and
+    """Send the first packet in the VL15 queue of ``port``: VL15 has priority over all data VLs and
     needs no credits (IBA 7.6.9; chapter 7, flow control)."""
     k = state.smi[port].head
     following = np.int64(state.packet[k].next)
@@ -225,7 +225,7 @@ def at_port(net, state, port, k, now):
 
 @inner
 def removed(state, k):
-    """Free a packet that was cut off. (It was counted when it was cut.)"""
+    """Free a packet that was cut off. (It was counted when it was cut off.)"""
     if state.packet[k].kind >= SMP:
         lose_mad(state, k)
     else:
@@ -258,8 +258,8 @@ def to_processor(net, state, port, k, now):
 
 @inner
 def processed(net, state, end, k, now):
-    """The management processor of ``end`` has finished packet ``k``: forward it, or put it into
-    the inbox. Returns the port to check, -1 for none."""
+    """Handle packet ``k``, which the management processor of ``end`` has finished: forward it, or
+    put it into the inbox. Returns the port to check, -1 for none."""
     if state.packet[k].marks & CUT:
         removed(state, k)
         return np.int64(-1)

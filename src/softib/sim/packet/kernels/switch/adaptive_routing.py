@@ -1,9 +1,9 @@
-"""Adaptive routing: of the ports of a LID's group a switch uses the one with the shortest queue.
+"""Adaptive routing: among the ports of a LID's group, a switch uses the one with the shortest queue.
 
-The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: a choice for
-each packet; BOUNDED: a flow keeps its port until it pauses for the ageing time; STATIC, or an
-empty group: only the forwarding table. Ties are broken by the packet, so that they spread over the
-ports.
+The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: a choice
+for each packet. BOUNDED: a flow keeps its port until it pauses for the ageing time. STATIC, or an
+empty group: only the forwarding table is used. Ties are broken by a hash of the packet, so that
+packets spread over the ports.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """Aggregation nodes in switches (SHARP): received values are summed and forwarded (Graham et al.,
 COMHPC 2016).
 
-A node is an end port inside its switch: no posting, no memory of a host, a link as fast as all
-ports of the switch together. It reduces packets one after another, at a fixed time per byte, and
-finishes each after a fixed latency; the buffer is free when the packet is reduced. A node's message
-that waits for others carries the sum of their values, each counted once even if its packets
+A node is an end port inside its switch: no posting, no host memory, and a link as fast as all ports
+of the switch together. It reduces packets one after another at a fixed time per byte, and finishes
+each after a fixed latency. The buffer becomes free when the packet is reduced. If a node's message
+waits for others, it carries the sum of their values; each value is counted once even if its packets
 arrive several times.
 """
 
@@ -28,8 +28,8 @@ def reduced_at(net, state, port, octets, now):
 
 @inner
 def add_up(net, state, m):
-    """Add the value of message ``m``, which arrived, to the messages that wait for it at an
-    aggregation node. (A host that waits for a result sends its own vector.)"""
+    """Add the value of message ``m``, which arrived, to the messages at an aggregation node that
+    wait for it. (A host that waits for a result sends its own vector.)"""
     for i in range(state.arrival[m], state.arrival[m + 1]):
         d = state.after_arrival[i]
         if is_node(net, state.qp[state.message[d].qp].src):

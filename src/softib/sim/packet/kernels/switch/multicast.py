@@ -1,9 +1,10 @@
 """UD multicast: switches send one copy through each port of the group's mask in their MFT, except
-the ingress port (IBA chapter 18). A copy waits in the queue of its output and takes that link's
+the ingress port (IBA chapter 18). A copy waits in the queue of its output and uses that link's
 credits. The packet keeps its place in the receive buffer until the last copy has left, so one slow
 member delays later packets. A channel adapter passes the packet to its queue pair of the group, if
-it is a member; the sender gets none. Port 0 of a switch gets its copy as a packet for the switch
-itself. A packet for a group without an entry in the MFT is a PortRcvSwitchRelayError.
+it is a member; the sender does not get the packet. Port 0 of a switch gets its copy like any packet
+for the switch itself. A packet for a group without an entry in the MFT is a
+PortRcvSwitchRelayError.
 """
 
 import numpy as np
@@ -24,7 +25,7 @@ from softib.sim.packet.kernels.switch.switch import NO_VL, offer, one_less, vl_o
 
 MCAST_TOP_AT = SwitchInfo.mcast_fdb_top.byte
 MOST = 30
-"""Copies that one event makes: each takes a packet and an event from the pools."""
+"""Number of copies that one event makes: each copy takes a packet and an event from the pools."""
 
 
 @inner
@@ -86,7 +87,7 @@ def copy_to(net, state, port, out, k, now):
 
 @inner
 def copy_of(state, k, now):
-    """Return a copy of packet ``k``, which holds the place in the receive buffer."""
+    """Return a copy of packet ``k``, which keeps its place in the receive buffer."""
     copy = blank_packet(state)
     packet, copied = state.packet[k], state.packet[copy]
     copied.stream = packet.stream

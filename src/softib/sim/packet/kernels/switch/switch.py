@@ -1,9 +1,9 @@
 """Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA chapter 18).
 
 A packet waits in the receive buffer of its ingress port, in a separate queue for each output port
-and VL. An output port serves the inputs that have a packet for a VL in turn. In FIFO mode each
-input has one queue per VL, and only its first packet is offered. Copies of a multicast packet share
-one place in the receive buffer: its credits are returned when the last copy has left.
+and VL. An output port serves, in turn, the inputs that have a packet for a VL. In FIFO mode, each
+input has one queue per VL, and only the first packet of the queue is offered. Copies of a multicast
+packet share one place in the receive buffer: its credits are returned when the last copy has left.
 """
 
 import numpy as np
@@ -59,8 +59,8 @@ def by_table(net, came_in, dlid):
 
 @inner
 def begin_copies(net, state, port, k, now):
-    """Packet ``k``, for a multicast group, entered through ``port``: it holds the buffer, and an
-    event at this time makes its copies."""
+    """Packet ``k``, for a multicast group, has entered through ``port``: it holds the buffer, and
+    an event at this time makes its copies."""
     state.packet[k].out = 1  # copies that have not left, and the packet itself until all are made
     state.packet[k].next = 0  # the next portnum to look at
     state.packet[k].behind = 0
@@ -82,7 +82,7 @@ def one_less(net, state, k, t):
 
 @inner
 def copy_leaves(net, state, k, t):
-    """Copy ``k`` has left the buffer at ``t``; on the cable it is an ordinary packet."""
+    """Record that copy ``k`` has left the buffer at ``t``; on the cable it is an ordinary packet."""
     state.packet[k].marks &= ~COPY
     one_less(net, state, state.packet[k].behind, t)
 
@@ -114,8 +114,8 @@ def egress(net, state, k, came_in, now):
 
 @inner
 def arrive(net, state, port, k, now):
-    """The header of packet ``k``, which entered through ``port``, has passed the switch. Return the
-    output port for which the packet waits, -1 if no port must be checked."""
+    """Handle packet ``k``, which entered through ``port`` and whose header has passed the switch.
+    Return the output port for which the packet waits, -1 if no port must be checked."""
     octets = state.packet[k].octets
     if net.opt.lossy:
         check(net, state, port, k, now)
@@ -153,8 +153,8 @@ def arrive(net, state, port, k, now):
 @inner
 def goes_straight(net, state, out, k, now):
     """Return whether packet ``k`` can leave through ``out`` at once: no packet waits there, the link is
-    free, and there are credits. Then its queue, which this packet does not otherwise access, need not
-    be read. With several VLs, or if other conditions matter, packets use the queue."""
+    free, and there are credits. Its queue, which this packet does not otherwise access, then need
+    not be read. With several VLs, or if other conditions matter, packets use the queue."""
     if state.port[out].ready or state.port[out].free_at > now or net.opt.vls > 1:
         return False
     if net.opt.cc or net.opt.lossy or net.opt.by_sl or state.vl[out].waits:
@@ -165,7 +165,7 @@ def goes_straight(net, state, out, k, now):
 
 @inner
 def behind_others(net, state, port, out, vl, k, now):
-    """FIFO mode: append packet ``k``; it is offered when earlier packets of the input have left."""
+    """FIFO mode: append packet ``k``; it is offered when the earlier packets of its input have left."""
     row = port * net.opt.vls + state.packet[k].vl
     state.packet[k].out = out * 16 + vl
     state.packet[k].behind = 0
@@ -182,8 +182,8 @@ def behind_others(net, state, port, out, vl, k, now):
 
 @inner
 def next_in(net, state, port, vl, now):
-    """FIFO mode: offer the next packet of an input whose first one has left. Returns its output
-    port, -1 for none."""
+    """FIFO mode: offer the next packet of an input whose first one has left. Returns the output
+    port of that packet, -1 for none."""
     row = port * net.opt.vls + vl
     state.vl_more[row].leaving = 0
     k = state.vl_more[row].first
@@ -222,9 +222,9 @@ def offer(net, state, port, out, vl, k, now):
 
 @inner
 def draw_first(state, port, row, now):
-    """RANDOM mode: of the inputs with a packet for port VL ``row``, the one that draws the
-    largest number is next. Each waiting input draws again at each time, so neither the order of the
-    ring nor a second check at the same time changes the choice."""
+    """RANDOM mode: each input with a packet for port VL ``row`` draws a number, and the input with
+    the largest number is next. Inputs draw again at each new time. So the choice depends neither on
+    the order of the ring nor on a second check at the same time."""
     last = before = state.vl[row].ring
     if last == 0:
         return
@@ -303,8 +303,8 @@ def pass_on(net, state, out, vl, row, k, now):
 
 @inner
 def into_nothing(net, state, out, vl, k):
-    """Discard a packet at an end port whose link is down (IBA chapter 7, link states): it was
-    not sent, and needed no credits."""
+    """Discard a packet at an end port whose link is down (IBA chapter 7, link states): it is not
+    sent and needs no credits."""
     octets = state.packet[k].octets
     row = out * net.opt.vls + vl
     state.vl[row].fctbs = (state.vl[row].fctbs - blocks_of(octets)) & WRAP
@@ -316,8 +316,8 @@ def into_nothing(net, state, out, vl, k):
 
 @inner
 def cross(net, state, out, vl, k, start):
-    """Schedule the arrival of packet ``k``, on the cable of ``out``: at a switch, of its header; at
-    an end port, of its last byte."""
+    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: of its header at a
+    switch, of its last byte at an end port."""
     peer = net.port[out].peer
     if peer < 0:
         into_nothing(net, state, out, vl, k)

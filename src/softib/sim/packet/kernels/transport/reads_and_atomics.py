@@ -1,5 +1,4 @@
-"""READs and atomics: the responder answers requests in order, the requester counts responses (IBA
-9.7.5)."""
+"""READs and atomics: the responder answers requests in order, and the requester counts responses (IBA 9.7.5)."""
 
 import numpy as np
 
@@ -66,8 +65,8 @@ def message_before(state, q):
 
 @inner
 def read_response(net, state, q, k, t, now):
-    """Handle a packet of a response. Returns a port to check: the sender may have room for another
-    READ."""
+    """Handle a packet of a response. Returns a port to check, because the sender may now have room
+    for another READ."""
     psn = np.int64(state.packet[k].psn)
     if psn < state.rc[q].acked:
         return np.int64(-1)

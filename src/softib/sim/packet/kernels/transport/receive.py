@@ -1,9 +1,9 @@
 """End ports as receivers: the transport's state machine (IBA 9.7).
 
-RC: a packet with the expected PSN is accepted; a later one is answered with a NAK (once), an
+RC: a packet with the expected PSN is accepted. A later one is answered with a NAK (once), an
 earlier one with the acknowledgement again. Acknowledgements are coalesced: the last packet of a
-message requests one, and every n-th packet of a long message. UC and UD accept any packet; a
-message with a hole never arrives.
+message, and every n-th packet of a long message, request one. UC and UD accept all packets; a
+message with a missing packet never arrives.
 """
 
 import numpy as np
@@ -48,8 +48,8 @@ from softib.sim.packet.kernels.transport.retransmission import acknowledged, go_
 from softib.sim.packet.kernels.transport.rnr import finds_receive, not_ready, ready_for
 
 NOT_READY = 3
-"""Value of ``NAKED``: an RNR NAK must be sent. (1: a NAK must be sent; 2: one was sent, and only the
-expected packet is accepted.)"""
+"""Value of ``NAKED``: an RNR NAK must be sent. (1: a NAK must be sent; 2: a NAK was sent, and only
+the expected packet is accepted.)"""
 
 
 @inner
@@ -115,7 +115,7 @@ def receive(net, state, port, k, now):
 
 @inner
 def ramp_of(net, state, k):
-    """Return fs per byte of packet ``k`` to memory when it arrives alone."""
+    """Return the time in fs per byte with which packet ``k`` goes to memory if it arrives alone."""
     q = np.int64(state.packet[k].stream) >> 1
     psn = np.int64(state.packet[k].psn)
     if state.packet[k].kind == READ_RESPONSE:
@@ -164,8 +164,8 @@ def takes_receive_at(state, m):
 @inner
 def may_take(net, state, port, q, psn, now):
     """Return whether the expected packet ``psn`` can be accepted. If it takes a receive (the first
-    of a SEND, the last of a WRITE with immediate) and none is posted, an RNR NAK is sent, after earlier
-    responses."""
+    packet of a SEND, the last of a WRITE with immediate) and none is posted, an RNR NAK is sent
+    after earlier responses."""
     m = state.order[message_of(state, q, psn)]
     if psn != takes_receive_at(state, m) or ready_for(state, q, m, now):
         return True
@@ -188,8 +188,8 @@ def taken(net, state, q, psn, flags, t):
 
 @inner
 def in_order(state, q, at, t):
-    """Return when the message ``at`` of ``q``, whose last packet is written at ``t``, is in
-    memory: not before the previous message to the same memory (IBA chapter 9, ordering)."""
+    """Return when message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not
+    before the previous message to the same memory (IBA chapter 9, ordering)."""
     if at == state.qp[q].first_message or state.message[state.order[at - 1]].opcode >= READ_OP:
         return t
     return max(t, state.message[state.order[at - 1]].arrived)
@@ -207,8 +207,9 @@ def take_kept(net, state, q, psn, t):
 
 @inner
 def unreliable(net, state, port, q, k, t, now):
-    """Handle a data packet of UC or UD. In UC a message with a missing packet is dropped (IBA chapter
-    9, unreliable connection); in both, a message without a posted receive is dropped."""
+    """Handle a data packet of UC or UD. In UC, a message with a missing packet is dropped (IBA
+    chapter 9, unreliable connection). In UC and UD, a message without a posted receive is
+    dropped."""
     psn = np.int64(state.packet[k].psn)
     if state.qp[q].service == UD:  # one packet is a message, and the next one may have another destination
         m = state.order[state.qp[q].first_message + psn]
@@ -239,8 +240,8 @@ def unreliable(net, state, port, q, k, t, now):
 
 @inner
 def answer(net, state, port, q, now):
-    """Send the acknowledgement of ``q``: ACK of all packets received in order, or NAK of the missing
-    one. Returns the port to check."""
+    """Send the acknowledgement of ``q``: an ACK for all packets received in order, or a NAK for the
+    missing one. Returns the port to check."""
     not_ready_for = state.rc[q].naked == NOT_READY
     if state.rc[q].response_ring and (not state.rc[q].naked or not_ready_for):
         return np.int64(-1)  # responses are in the order of requests (IBA 9.7.5): after those of earlier READs

@@ -13,7 +13,7 @@ from softib.sim.packet.kernels.hca.messages import completed
 
 @inner
 def acknowledged(net, state, q, psn, now):
-    """All packets of ``q`` up to ``psn`` are acknowledged (READs complete with their responses)."""
+    """Record that all packets of ``q`` up to ``psn`` are acknowledged (READs complete with their responses)."""
     if psn + 1 <= state.rc[q].acked:
         return
     state.rc[q].acked = psn + 1
@@ -60,7 +60,7 @@ def skip_to(state, q, psn):
 
 @inner
 def go_back(net, state, q, now):
-    """Resend what is missing: by default go-back-N. Returns the port to check."""
+    """Resend missing packets: by default go-back-N. Returns the port to check."""
     return go_back_n(net, state, q, now)
 
 

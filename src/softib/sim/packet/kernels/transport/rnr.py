@@ -1,15 +1,15 @@
-"""Receiver not ready (IBA 9.7.5.2.8): a SEND of RC takes a posted receive.
+"""Receiver not ready (IBA 9.7.5.2.8): a SEND of RC needs a posted receive.
 
-A queue pair's program posts a number of receives at the start, and each again a given time after its
-message arrived. If none is posted, the responder answers the first packet of a SEND with an RNR NAK,
-which contains a timer code (table 45), and accepts nothing until that packet is resent; the requester
-waits for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue pair
-is in error.
+The program of a queue pair posts a number of receives at the start; it posts each again a given
+time after the message arrived. If none is posted, the responder answers the first packet of a SEND
+with an RNR NAK, which contains a timer code (table 45), and accepts nothing until that packet is
+resent. The requester waits for the time of the code. If more RNR NAKs follow each other than its
+RNR retry count permits (7: no limit), the queue pair goes to the error state.
 
 UC and UD have no RNR NAK: a message without a posted receive is dropped, and its sender gets no
-notice (IBA chapter 9, unreliable services). So the receives taken depend on the messages dropped,
-in order of arrival. All of this is local: the time when a receive is posted again depends only on
-an earlier message at the same responder.
+notice (IBA chapter 9, unreliable services). So which receives are taken depends on which messages
+were dropped, in order of arrival. All of this is local: the time when a receive is posted again
+depends only on an earlier message at the same responder.
 """
 
 import numpy as np
@@ -25,8 +25,8 @@ NO_LIMIT = 7
 
 @inner
 def ready_for(state, q, m, now):
-    """Return whether a receive is posted for message ``m`` of ``q``: the one of the SEND as many
-    before it as there are receives, if its program has posted it again."""
+    """Return whether a receive is posted for message ``m`` of ``q``. If there are n receives, it
+    reuses the receive of the n-th SEND before it, once the program has posted that again."""
     before = state.message[m].receive
     if before == 0:
         return True
@@ -36,10 +36,10 @@ def ready_for(state, q, m, now):
 
 @inner
 def finds_receive(state, q, at, now):
-    """UC and UD: return whether a receive is posted for the message ``at`` of ``q``, if it takes
-    one. Receives are posted again in the order in which they were taken, which differs from that of
-    the messages if datagrams overtake each other (adaptive routing); messages lost on the path take
-    none."""
+    """For UC and UD, return whether a receive is posted for message ``at`` of ``q``, if it needs
+    one. Receives are posted again in the order in which they were taken. That order differs from
+    the order of messages if datagrams overtake each other (adaptive routing); messages lost on the
+    path take no receive."""
     m = state.order[at]
     if state.message[m].receive != NEEDS_RECEIVE:
         return True

@@ -1,0 +1,122 @@
+"""The account of a request, and changes in its name: an account of a tenant changes only the partitions of its tenant,
+and a request with an id takes effect once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+
+from softib.errors import InputError
+from softib.tenants import changes, writer
+from softib.tenants.accounts import Account
+from softib.tenants.changes import Change, Refused
+from softib.tenants.model import guid_text, pkey_text
+from softib.tenants.service import TenantService
+from softib.tenants.state import Draft
+from softib.tenants.writer import Done
+
+__all__ = ["TAKES_ID", "account_of", "id_of", "operator_of", "owner_of", "submit"]
+
+MOST_OF_ID = 128
+
+
+def _documented(request_id: Annotated[str | None, Header(alias="X-Request-Id", max_length=MOST_OF_ID)] = None) -> None:
+    """Describe the header that :func:`submit` reads."""
+
+
+TAKES_ID = [Depends(_documented)]
+"""Dependencies of a call whose changes take effect once for each id."""
+
+
+def account_of(request: Request) -> Account:
+    """Return the account of a request that passed the gate."""
+    account: Account = request.state.account
+    return account
+
+
+def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
+    """Return the account of a request that only these roles may send."""
+    account = account_of(request)
+    if account.role not in role:
+        raise changes.Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
+    return account
+
+
+def id_of(request: Request) -> str | None:
+    """Return the id that the client gave the request."""
+    request_id = request.headers.get("x-request-id")
+    if request_id is not None and len(request_id) > MOST_OF_ID:
+        raise InputError(f"x-request-id: has more than {MOST_OF_ID} characters")
+    return request_id
+
+
+def owner_of(account: Account) -> str:
+    """Return the text that owns the account's request ids. Names of tenants are printable: no other account has it."""
+    return f"{account.tenant}\n{account.name}"
+
+
+def submit(
+    service: TenantService,
+    request: Request,
+    action: str,
+    change: Change,
+    pkey: int | None = None,
+    returns: bool = False,
+    repeats: bool = True,
+) -> Future[Done]:
+    """Make a change in the name of the request's account; for a tenant's account, within its tenant. ``pkey``: that of
+    the partition that the request names. ``returns``: of an undo. Without ``repeats`` it is not the change that the
+    request's id stands for."""
+    account, request_id = account_of(request), id_of(request) if repeats else None
+    content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
+    digest = hashlib.sha256(content).hexdigest()
+    made = writer.Request(change, account.name, action, request_id, digest, owner_of(account), returns=returns)
+    if account.role == "tenant":
+        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.operators_port)
+        made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
+    return service.submit(made)
+
+
+def _canonical(body: bytes) -> bytes:
+    """Return the same bytes for the same JSON: keys in order, whole numbers without a fraction."""
+    try:
+        whole = lambda text: int(number) if (number := float(text)).is_integer() else number
+        return json.dumps(json.loads(body, parse_float=whole), sort_keys=True).encode()
+    except (ValueError, RecursionError):
+        return body
+
+
+def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operators_port: Callable[[int], str]) -> str:
+    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of operators
+    (``operators_port``). The right to the partition that the request names comes before anything that the
+    change says of it."""
+    named = None if pkey is None else draft.partition(pkey)
+    if named is not None and named.tenant != tenant:
+        raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")
+    text = change(draft)
+    if draft.tenants:
+        raise Refused("only operators may change tenants")
+    for pkey, new in draft.partitions.items():
+        old = draft.base.partition(pkey)
+        if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
+            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
+        for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
+            if whose := operators_port(guid):
+                raise changes.Forbidden(f"port {guid_text(guid)} is {whose}; only operators may add it")
+            others = (draft.partition(k) for k in draft.memberships(guid))
+            if any(p is not None and p.tenant not in ("", tenant) for p in others):
+                raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")
+    return text
+
+
+def _authorised(draft: Draft, done: Done, tenant: str) -> None:
+    """The partitions of an earlier answer still belong to the tenant, or to none."""
+    for pkey in sorted(done.pkeys):
+        now = draft.partition(pkey)
+        if now is not None and now.tenant != tenant:
+            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
