@@ -1,1 +1,1 @@
-"""The common pipeline of report, check and route: read, bring up, prove, check, predict."""
+"""The pipeline that report, check and route have in common: read, bring up, prove, check, predict."""

@@ -1,11 +1,12 @@
 """Add hosts to an existing fabric: ports to use, parts to buy, cables to move. Hosts go to free
-ports of leaves as long as no leaf becomes more oversubscribed than the currently most
-oversubscribed one. The rest get new leaves with the same number of uplinks, on free ports of the
-switches above. If these have too few ports, switches are added to their tier, and each leaf moves an
-equal share of its uplinks to them.
+ports of leaves as long as no leaf becomes more oversubscribed than the most oversubscribed leaf is
+now. The rest get new leaves with the same number of uplinks, on free ports of the switches above.
+If these have too few ports, switches are added to their tier, and each leaf moves an equal share of
+its uplinks to these.
 
-In a tree of three tiers, new leaves go to pods whose spines have free ports, then to new pods with the spines of the
-largest pod. Each new spine joins the cores of the spine that it copies, by the same rule as leaves join spines.
+In a tree of three tiers, new leaves first go to pods whose spines have free ports, then to new pods
+with the same spines as the largest pod. Each new spine is cabled to the cores of the spine that it
+copies, by the rule by which leaves are cabled to spines.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ TREES = ("fat-tree", "rail-optimized", "single-switch")
 
 @dataclass
 class Addition:
-    """``cables``: (node, port, node, port) of every new cable, new nodes by new names; ``moves``:
+    """``cables``: (node, port, node, port) of every new cable; new nodes have new names. ``moves``:
     (leaf, port, switch and port above, new switch and port) of every cable that gets another upper
-    end. ``leaves`` and ``tops``: new switches; ``oversubscription``: the most oversubscribed leaf
-    afterwards."""
+    end. ``leaves`` and ``tops``: new switches. ``oversubscription``: that of the most
+    oversubscribed leaf afterwards."""
 
     hosts: int
     adapters: int
@@ -58,7 +59,7 @@ class _Leaf:
 
 
 def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Addition:
-    """Add ``hosts`` with ``adapters`` ports each (default: a port a rail of the fabric, else one).
+    """Add ``hosts`` with ``adapters`` ports each (default: one port per rail of the fabric, otherwise one).
 
     Raises :class:`InputError` if the fabric is not a tree of at most three tiers.
     """
@@ -112,8 +113,8 @@ def _new_names(fabric: Fabric, hosts: int) -> list[str]:
 
 
 def _fill(leaves: list[_Leaf], names: list[str], each: int, rails: int, ratio: float, addition: Addition) -> int:
-    """Put hosts on free ports; how many found place. On rails adapter r of a host goes to a leaf of
-    rail r, unit by unit; otherwise all adapters of a host go to one leaf."""
+    """Put hosts on free ports; return how many were placed. With rails, adapter r of a host goes to
+    a leaf of rail r, unit by unit. Otherwise all adapters of a host go to one leaf."""
     placed = 0
     for name in names:
         if rails > 1:
@@ -144,7 +145,7 @@ def _plug(name: str, chosen: list[_Leaf], addition: Addition) -> None:
 def _new_leaves(
     fabric: Fabric, structure: Structure, leaves: list[_Leaf], names: list[str], ratio: float, addition: Addition
 ) -> None:
-    """Leaves for the hosts that found no port, and their uplinks."""
+    """Add leaves for the hosts that found no port, and their uplinks."""
     radix = max(int(fabric.port_num[list(fabric.ports_of(int(n)))].max()) for n in structure.leaf)
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
@@ -179,16 +180,16 @@ class _Lower:
 
 @dataclass
 class _Stage:
-    """Switches of a tier and those above them. ``links`` by lower switch: (port, upper switch, its
-    port) of each cable; ``free`` by upper switch: its free ports."""
+    """Switches of a tier and those above them. ``links`` by lower switch: (port, upper switch, port
+    there) of each cable. ``free`` by upper switch: its free ports."""
 
     links: dict[str, list[tuple[int, str, int]]]
     free: dict[str, list[int]]
     ports: int = 0
-    """Ports of an upper switch towards lower ones: all of them (0), or fewer."""
+    """Number of ports of an upper switch towards lower switches; 0 means all of them."""
 
     def room(self) -> int:
-        """Return cables that the upper switches can take."""
+        """Return the number of cables that the upper switches can take."""
         if not self.ports:
             return sum(map(len, self.free.values()))
         taken = sum(map(len, self.links.values()))
@@ -218,8 +219,8 @@ def _stage(fabric: Fabric, lower: Iterable[int], upper: Iterable[int]) -> _Stage
 
 
 def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Add cables from new switches to free ports of those above; with too few of those, also new
-    switches above and the share of every lower switch's uplinks that moves to them."""
+    """Add cables from new switches to free ports of those above. If there are too few, also add
+    switches above, and move the share of every lower switch's uplinks to them."""
     need, have = sum(lower.uplinks for lower in fresh), stage.room()
     if have < need:
         above, moved, tops = len(stage.free), len(addition.moves), addition.tops
@@ -239,14 +240,14 @@ def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition)
 
 
 def _least(free: dict[str, list[int]], taken: dict[str, int], of: Iterable[str] | None = None) -> str:
-    """Return the switch with a free port that ``taken`` has least of, then the one with most free
-    ports."""
+    """Return the switch with a free port to which ``taken`` has the fewest cables, then the one
+    with the most free ports."""
     return min((t for t in of or free if free[t]), key=lambda name: (taken[name], -len(free[name])))
 
 
 def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Add switches to the tier above, and move cables until each lower switch has at most an
-    equal share of its uplinks to each."""
+    """Add switches to the tier above, and move cables until each lower switch has at most an equal
+    share of its uplinks at each."""
     old, count = len(stage.free), len(stage.links) + len(fresh)
     uplinks = max(lower.uplinks for lower in fresh)
     tops = max(-(-count * uplinks // radix), old + 1)

@@ -1,4 +1,4 @@
-"""Ports of predicted traffic, with their order and rail."""
+"""Ports of predicted traffic, and their order and rail."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["Endpoints", "endpoints_of"]
 
 FIRST_WORD = re.compile(r"[^ /:]*")
 MAX_RAILS = 16
-"""Number of ports with a common first word above which it names a kind of adapter (``MT4123 …``),
-not a host."""
+"""If more ports than this have the same first word, it names a kind of adapter (``MT4123 …``) and not a host."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Endpoints:
 
     @property
     def rails(self) -> int:
-        """Number of ports of the host with most of them."""
+        """Number of ports of the host with the most ports."""
         return int(self.rail.max(initial=0)) + 1
 
 

@@ -1,5 +1,5 @@
-"""Compare routing engines on the same fabric, with the same hosts and traffic, and the loss of a
-tree that ``ftree`` rejects."""
+"""Compare routing engines on the same fabric with the same hosts and traffic, and compute the loss
+of a tree that ``ftree`` rejects."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["EngineRow", "FtreeUnfit", "compare_engines", "ftree_unfit"]
 
 
 LEAST = 0.02
-"""Share of the bisection bandwidth from which the loss is reported."""
+"""The loss is reported from this share of the bisection bandwidth on."""
 
 
 @dataclass(frozen=True)
 class FtreeUnfit:
-    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is the share of their
-    links' rate that random pairs get with the tables in use, ``with_files`` the share with ftree
-    and the roots and I/O nodes in ``options``."""
+    """``reason``: why ftree does not fit, with names of nodes. ``bisection``: share of their links'
+    rate that random pairs get with the tables in use. ``with_files``: the share that they get with
+    ftree and the roots and I/O nodes in ``options``."""
 
     reason: str
     bisection: float
@@ -72,11 +72,11 @@ MOST_SWITCHES = 640
 """Largest number of switches for which every engine except :data:`BREAK_LOOPS` is tried: nue takes
 2 s on 248 switches. Above, only :data:`QUICK`."""
 BREAK_LOOPS = ("dfsssp", "lash")
-"""Engines that distribute shortest paths over VLs until none has a credit loop: 24 s and more on a
-torus of 512 switches, a second where shortest paths make none."""
+"""Engines that distribute shortest paths over VLs until none has a credit loop. They take 24 s and
+more on a torus of 512 switches, but one second if shortest paths make no loop."""
 MOST_WITH_LOOPS = 128
-"""Switches up to which :data:`BREAK_LOOPS` are tried where shortest paths make credit loops: dfsssp
-takes 3 s on 192."""
+"""Largest number of switches for which :data:`BREAK_LOOPS` are tried if shortest paths make credit
+loops: dfsssp takes 3 s on 192."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ class EngineRow(Result):
     engine: str
     """``file`` for tables read from a file."""
     tables: str
-    """The engine that computed the tables, different after a fallback."""
+    """The engine that computed the tables; it differs after a fallback."""
     used: bool
     """True for the tables of the report."""
     bisection: float | None
-    """Random pairs, relative as in the prediction."""
+    """Result for random pairs, relative as in the prediction."""
     shift: float | None
-    """Shifts, relative as in the prediction."""
+    """Result for shifts, relative as in the prediction."""
     deadlock_free: bool | None
     unreachable: int | None
     note: str = ""
-    """Why the engine failed, or the engine it fell back to."""
+    """Reason why the engine failed, or the engine that it fell back to."""
     tried: bool = True
     """False for an engine that is too slow for a fabric of this size."""
 
@@ -143,8 +143,8 @@ def compare_engines(
 
 
 def _ready(options: RouteOptions | None) -> list[str]:
-    """Return the engines whose required options are set; minhop, which shows whether shortest paths
-    make credit loops, is the first."""
+    """Return the engines whose required options are set. minhop comes first, because it shows
+    whether shortest paths make credit loops."""
     return [name for name in engines() if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
 
 

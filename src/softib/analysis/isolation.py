@@ -1,5 +1,4 @@
-"""Choose the cables to isolate: those that findings name, within a budget, never the last path
-between two hosts.
+"""Choose the cables to isolate: those that findings name, within a budget, but never the last path between two hosts.
 
 Two proofs. The graph: without the cable its two switches are still connected, and each keeps half of its cables to
 other switches. The tables: softib's subnet manager brings up a copy of the fabric without the chosen cables, and its
@@ -24,7 +23,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import delete_cables
 from softib.iba.constants import PortState
-from softib.plural import counted
+from softib.plural import counted, plural
 from softib.result import HIDDEN, Result, key
 
 __all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "without_cables"]
@@ -32,7 +31,7 @@ __all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "w
 End = tuple[int, int]
 """Return (NodeGUID, portnum) of a port."""
 LEFT = 0.5
-"""Least share of a switch's cables to other switches that is left in use."""
+"""Minimum share of a switch's cables to other switches that stays in use."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ def budget_of(cables: int, least: float, share: float) -> int:
 
 
 class _Cables:
-    """The cables of a fabric that are in use, and those of each switch that lead to other switches. ``away``: ends of
-    cables that are isolated already."""
+    """The cables of a fabric that are in use, and those of each switch that lead to other switches.
+    ``away``: ends of cables that are already isolated."""
 
     def __init__(self, fabric: Fabric, away: Iterable[Sequence[End]]):
         self.fabric = fabric
@@ -114,7 +113,7 @@ def choose(
         cable = cable_at(fabric, one.where[0].guid, one.where[0].portnum)
         why = _objection(cables, cable) if isolate["now"] else str(isolate["why"])
         if not why and taken >= budget:
-            why = f"{counted(taken, 'cable')} of a budget of {budget} are isolated already"
+            why = f"{counted(taken, 'cable')} of a budget of {budget} {plural(taken, 'is', 'are')} isolated already"
         if not why:
             cables.used[cable] = False
             taken += 1

@@ -1,4 +1,4 @@
-"""The report as data: filled by :mod:`softib.analysis.pipeline`, shown by every output format."""
+"""The report as data: :mod:`softib.analysis.pipeline` fills it, and every output format shows it."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Counts(Result):
     name: str
     switches: int | None
     cas: int | None
-    """Channel adapters, SHARP aggregation nodes among them."""
+    """Number of channel adapters, including SHARP aggregation nodes."""
     sharp_nodes: int | None
     links: int | None
-    """Cables, including those with one unknown end."""
+    """Number of cables, including those with one unknown end."""
     system_links: int | None
     """Cables between systems of a .topo file."""
 
@@ -136,7 +136,7 @@ class PathSpread(Result):
 
 @dataclass(frozen=True)
 class LostPair(Result):
-    """A pair whose packets do not arrive, and their fate."""
+    """A pair whose packets do not arrive, and what happens to them."""
 
     kind: str
     switch: str
@@ -158,10 +158,10 @@ class SwitchRoutes(Result):
 
 @dataclass(frozen=True)
 class OtherSubnet(Result):
-    """Tables of a further subnet of a fabric, in addition to the main one of the document."""
+    """Tables of a further subnet of a fabric; the document itself describes the main one."""
 
     subnet: str
-    """The subnet: by the port of its manager, or by another port."""
+    """The subnet, identified by the port of its manager or by another port."""
     host_ports: int
     unreachable: int
     ports_without_lid: int
@@ -187,13 +187,13 @@ class RoutingPart(Result):
     hops: dict[int, int] = field(metadata=key(json=lambda hops: dict(sorted(hops.items())), type=dict[str, int]))
     """Pairs by switches that a packet passes."""
     tables: str
-    """The engine that computed the tables if ``engine`` fell back to it."""
+    """The engine that computed the tables, if ``engine`` fell back to it."""
     loops: int
-    """Pairs of ``unreachable`` whose packets loop."""
+    """Number of pairs in ``unreachable`` whose packets loop."""
     ports_without_lid: int
-    """Cabled ports of channel adapters that have no LID, and so are in no pair."""
+    """Cabled ports of channel adapters that have no LID; they are in no pair."""
     switch_unreachable: int | None
-    """Pairs of a switch itself and a CA or another switch without a path."""
+    """Number of pairs (the switch itself, a CA or another switch) without a path."""
     origin: str
     """Where the tables come from."""
     notes: list[str]
@@ -205,7 +205,7 @@ class RoutingPart(Result):
     vls: int
     """Virtual lanes in use."""
     sls_assumed: str
-    """Why the paths' SLs are unknown; empty if they are known."""
+    """Reason why the paths' SLs are unknown; empty if they are known."""
     answer_loop: list[Step] | None
     """A cycle that includes answers on the SL of the request, as in connections of the connection
     manager."""
@@ -213,18 +213,18 @@ class RoutingPart(Result):
     failures: list[LostPair]
     balance: PathSpread
     switch_routes: SwitchRoutes | None = field(default=None, metadata=key(optional=True))
-    """Only of tables that were read from a file."""
+    """Only for tables that were read from a file."""
     other_subnets: list[OtherSubnet] | None = field(default=None, metadata=key(optional=True))
     """Only for a fabric with several subnets that have separate tables."""
 
     @property
     def engine_text(self) -> str:
-        """Engine, and where it fell back to."""
+        """Return the engine, and the engine that it fell back to."""
         return self.engine if self.tables == self.engine else f"{self.engine}, which fell back to {self.tables}"
 
     @property
     def good(self) -> bool:
-        """Every host port has a LID, every pair arrives and no credit loop can form."""
+        """Whether every host port has a LID, packets of every pair arrive, and no credit loop can form."""
         return all(
             judged.deadlock_free and judged.unreachable == 0 and judged.ports_without_lid == 0
             for judged in (self, *(self.other_subnets or ()))
@@ -268,17 +268,17 @@ class Made:
 
 @dataclass(frozen=True)
 class JudgedTables(Result):
-    """The forwarding tables that findings about routes are about."""
+    """The forwarding tables to which findings about routes refer."""
 
     engine: str
     tables: str
-    """The engine that made them, where ``engine`` fell back to it."""
+    """The engine that computed them, if ``engine`` fell back to it."""
     origin: str
 
 
 @dataclass
 class Checked(Result):
-    """Common part of a check and a report of one source."""
+    """Common part of a check and a report for one source."""
 
     source: str
     format: str

@@ -20,8 +20,8 @@ __all__ = ["cable_at", "fabric_of_ports", "with_bisection"]
 
 
 def with_bisection(fabric: Fabric, findings: Sequence[Finding]) -> list[Finding]:
-    """Add the bisection in percent of full, now and without all cables to isolate, to
-    ``evidence["isolate"]`` of findings with a cable between switches to isolate. The search
+    """Add to ``evidence["isolate"]`` of findings with a cable between switches to isolate: the
+    bisection in percent of full, now and without all cables to isolate. The search
     (``softib.diags.capacity.bisection``) runs only if there is such a cable."""
     between = [i for i, f in enumerate(findings) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
     named = [f.where[0] for f in findings if f.evidence.get("isolate", {}).get("now")]
@@ -55,8 +55,8 @@ def cable_at(fabric: Fabric, guid: int, portnum: int | None) -> int:
 
 
 def fabric_of_ports(ports: ObservedPorts, name: str = "observed") -> Fabric:
-    """Return a fabric of the observed nodes and cables. Unobserved data (devices, LIDs of switches,
-    tables) has the defaults of :class:`FabricBuilder` and is not recorded."""
+    """Return a fabric of the observed nodes and cables. Data that was not observed (devices, LIDs
+    of switches, tables) has the defaults of :class:`FabricBuilder` and is not recorded."""
     guid, first, node = np.unique(ports.node_guid, return_index=True, return_inverse=True)
     node = node.reshape(-1)
     switch = np.asarray(ports.switch, bool)[first]

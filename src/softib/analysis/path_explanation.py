@@ -43,13 +43,13 @@ BASE, FULL = 0x7FFF, 0x8000
 
 @dataclass(frozen=True)
 class Alternative(Result):
-    """A different egress of a switch, also on a shortest path."""
+    """Another egress port of a switch that is also on a shortest path."""
 
     portnum: int
     to: str
     """The port at the other end of its cable, ``spine-2[1]``."""
     lids: int
-    """End-port LIDs that the switch sends there."""
+    """Number of end-port LIDs that the switch sends there."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class Hop(Result):
     in_port: int | None
     """None at the source of the packet."""
     out_port: int
-    """The LFT entry of the DLID; a CA has one port."""
+    """The entry for the DLID in the LFT; a CA has only one port."""
     to: str
     """The next node."""
     to_port: int
     vl: int
     """Virtual lane on the cable."""
     lids: int = 0
-    """End-port LIDs that leave a switch through this port."""
+    """Number of end-port LIDs for which packets leave a switch through this port."""
     alternatives: tuple[Alternative, ...] = ()
     shorter: bool = False
-    """A neighbour is nearer to the destination than the next hop."""
+    """Whether a neighbour is nearer to the destination than the next hop."""
 
     def __str__(self) -> str:
         came = "" if self.in_port is None else f"in {self.in_port}, "
@@ -84,7 +84,7 @@ class Explanation(Result):
     a: str
     """Its source port, ``host-1[1]``."""
     b: str
-    """The port that it is to reach."""
+    """The port that packets are to reach."""
     slid: int
     dlid: int
     engine: str
@@ -95,9 +95,9 @@ class Explanation(Result):
     """Source of the service level."""
     hops: list[Hop] = field(default_factory=list)
     ended: str = ""
-    """Empty if the packet arrives, otherwise where and why it does not."""
+    """Empty if the packet arrives, otherwise where and why it ends."""
     shortest: int | None = None
-    """Switches on a shortest path; None: there is none."""
+    """Number of switches on a shortest path; None if there is none."""
     reasons: list[str] = field(default_factory=list)
     """Sentences: why this path."""
     changes: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Explanation(Result):
         return f"<Explanation of {self.a} → {self.b} by {self.engine}: {end}, SL {self.sl}>"
 
     def lines(self) -> list[str]:
-        """Return text lines: the hops, the reasons, and what would change the path."""
+        """Return the text lines: the hops, the reasons, and the changes that would move the path."""
         a, b = (
             f"{port} ({f'LID {lid}' if lid else 'no LID'})" for port, lid in ((self.a, self.slid), (self.b, self.dlid))
         )
@@ -123,7 +123,7 @@ class Explanation(Result):
 
 
 def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
-    """Return the path between ``ends`` by the tables of ``f``. ``engine`` and ``sl`` come from its
+    """Return the path between ``ends`` in the tables of ``f``. ``engine`` and ``sl`` come from its
     manager."""
     names = distinct_names(f)
     a, b = ends.a, ends.b
@@ -159,9 +159,9 @@ class Ends:
     b: int
     """Port row of the destination."""
     a_bits: int = 0
-    """Path bits: the source's LID less its base LID (IBA 4.1.3)."""
+    """Path bits: the source's LID minus its base LID (IBA 4.1.3)."""
     b_bits: int = 0
-    """The destination's LID less its base LID."""
+    """Path bits: the destination's LID minus its base LID."""
 
     def lids(self, f: Fabric) -> tuple[int, int]:
         """Return the SLID and the DLID; 0 for a port that has none."""
@@ -173,11 +173,12 @@ _LID = re.compile(r"0x[0-9a-f]{1,4}|\d{1,5}", re.IGNORECASE | re.ASCII)
 
 
 def ends_of(f: Fabric, a: str, b: str, others: Iterable[Fabric] = ()) -> Ends:
-    """Return the ports that ``a`` and ``b`` name: a node, a port, or a LID (as for ibtracert) unless
-    a node has that name. For hosts without a port number, and for LIDs that several subnets use,
-    these are the first ports on a common subnet, if any. ``others``: the same fabric with the LIDs
-    of its other subnets. Raises the errors of :meth:`~softib.fabric.node_finder.NodeFinder.end`,
-    and :class:`InputError` for an unknown LID."""
+    """Return the ports that ``a`` and ``b`` name: a node, a port, or a LID (as for ibtracert)
+    unless a node has that name. For hosts without a port number, and for LIDs that several subnets
+    use, these are the first ports on a common subnet, if there are any. ``others``: the same fabric
+    with the LIDs of its other subnets. Raises the errors of
+    :meth:`~softib.fabric.node_finder.NodeFinder.end`, and :class:`InputError` for an unknown
+    LID."""
     finder, subnet = NodeFinder(f), subnet_of(f)
     choices = [_ends_named(finder, (f, *others), name) for name in (a, b)]
     (p, p_bits), (q, q_bits) = next(
@@ -260,8 +261,8 @@ def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
 
 
 def _apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, a: int, b: int) -> str:
-    """Return why no cables join ``a`` and ``b``, and which other ports of their nodes are joined;
-    "" if they are. ``distance`` is that of ``b``."""
+    """Return why no cables connect ``a`` and ``b``, and which other ports of their nodes are
+    connected; "" if they are connected. ``distance`` is that of ``b``."""
     if a == b or f.port_peer[a] == b or _on(f, distance, a):
         return ""
     for port in (a, b):
@@ -311,8 +312,9 @@ def _other_ports(f: Fabric, port: int) -> list[int]:
 
 
 def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
-    """Return why each of two adapters drops the other's packets: they share no P_Key of which one
-    is a full member (IBA 10.9.3); "" if they do, or if one end is a switch (only management)."""
+    """Return why each of two adapters drops the other's packets: they have no common P_Key of which
+    one is a full member (IBA 10.9.3). "" if they have one, or if one end is a switch (only
+    management)."""
     if f.is_switch[f.port_node[[a, b]]].any():
         return ""
     held = [pkeys_of(f, port) for port in (a, b)]
@@ -334,8 +336,8 @@ def pkeys_of(f: Fabric, port: int) -> list[int]:
 
 
 def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
-    """Return int32[nodes]: switches on a shortest path from each switch to ``b``, including itself;
-    -1 if there is none."""
+    """Return int32[nodes]: number of switches on a shortest path from each switch to ``b``,
+    including itself; -1 if there is none."""
     distance = np.full(f.sizes.nodes, -1, np.int32)
     node = int(f.port_node[b])
     start = node if f.is_switch[node] else int(f.port_node[f.port_peer[b]]) if f.port_peer[b] >= 0 else -1
@@ -450,7 +452,7 @@ def _ports(numbers: str) -> str:
 
 
 def _judge(f: Fabric, names: list[str], path: Explanation, a: int, b: int) -> None:
-    """Write the sentences: the reason for this path, and what would change it."""
+    """Write the sentences that give the reason for this path and the changes that would move it."""
     switches = [h for h in path.hops if h.in_port is not None or h.lids]
     if path.ended or not switches:
         return

@@ -1,4 +1,4 @@
-"""The LIDs of a port with an LMC, and where packets to each of them leave a given path."""
+"""The LIDs of a port with an LMC, and where packets to each of these LIDs leave a given path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 4
 
 
 def end_lids(f: Fabric) -> np.ndarray:
-    """Return all LIDs of end ports that forwarding tables can hold: 2^LMC for each port (int64)."""
+    """Return all LIDs of end ports that forwarding tables can hold: 2^LMC per port (int64)."""
     ends = f.end_ports()
     ends = ends[f.lid[ends] > 0]
     count = 1 << f.lmc[ends].astype(np.int64)
@@ -25,8 +25,8 @@ def end_lids(f: Fabric) -> np.ndarray:
 
 
 def further_lids(f: Fabric, names: list[str], a: int, b: int, dlid: int) -> str:
-    """Return a sentence: by which port packets from ``a`` to the LIDs of ``b`` other than ``dlid`` leave the path
-    to ``dlid``; "" if ``b`` has no other LID."""
+    """Return a sentence about the LIDs of ``b`` other than ``dlid``: through which port packets
+    from ``a`` to these leave the path to ``dlid``. "" if ``b`` has no other LID."""
     base, count = int(f.lid[b]), 1 << int(f.lmc[b])
     others = [lid for lid in range(base, base + count) if lid != dlid]
     if not others:

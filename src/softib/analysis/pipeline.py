@@ -73,9 +73,9 @@ def build(
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check, predict, also ``traffic`` (a matrix). ``guid_files``
-    are paths by OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of
-    each step.
+    """Bring up (or read tables), prove, check and predict; ``traffic`` (a matrix) is also
+    predicted. ``guid_files`` are paths by OpenSM's option (``root_guid_file`` ...). ``steps`` is
+    entered with the name of each step.
 
     A step that is impossible on this fabric (too many LIDs, no answers) becomes a note of the
     report, not an error. Several files in ``plan`` make one plan. Raises :class:`InputError` for a
@@ -181,9 +181,9 @@ def _read_plan(plan: str) -> Any:
 
 
 def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
-    """Return the gain from ftree's GUID files, if ftree was requested, or if tables of a running
-    fabric or dump belong to a tree with a flaw: a dump does not state the engine that its manager
-    should use."""
+    """Return the gain from ftree's GUID files if ftree was requested, or if tables of a running
+    fabric or dump are of a tree with a fault (a dump does not state the engine that its manager
+    should use)."""
     if tables is None or tables.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.engines import ftree_unfit
@@ -193,7 +193,7 @@ def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) 
 
 
 def _check(report: Report, result: ReadResult, plan: Any, tables_judged: Routed | None, remedy: Any = None) -> None:
-    """Find what is wrong in the fabric as read: a bring-up replaces recorded data (LIDs, states)."""
+    """Check the fabric as read, because a bring-up replaces recorded data (LIDs, states)."""
     from softib.diags.check import check_structure
     from softib.diags.context import SubnetTables
     from softib.diags.structure.recognise import summary

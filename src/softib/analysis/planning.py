@@ -1,7 +1,7 @@
 """Figures of a design: counts, bisection, and the effect of a failed part.
 
-Each figure is computed on the fabric that the design builds, brought up by the subnet manager over
-MADs as any other fabric is.
+Each figure is computed on the fabric that the design describes, after the subnet manager has
+brought it up over MADs like any other fabric.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from softib.sm.config import config_of
 __all__ = ["Design", "Failure", "Power", "RankedDesigns", "design_of", "designs", "largest_demand", "price_of_size"]
 
 SAMPLES = 10
-"""Random matchings of an effective bisection of a design: its standard error is below 1 % from 500
-hosts on."""
+"""Number of random matchings for the effective bisection of a design: the standard error is below 1
+% from 500 hosts on."""
 TIERS = ("host", "leaf", "spine", "core")
 HOST_M, FABRIC_M = 3.0, 20.0
-"""Lengths of cables to hosts and between switches without a floor plan: inside a row and between
-rows. Assumed; ``softib plan cables`` computes them."""
+"""Cable lengths to hosts (within a row) and between switches (between rows) if there is no floor
+plan. Assumed; ``softib plan cables`` computes them."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """``part``: the device or cable that fails; ``lost``: host ports that the manager no longer reaches;
-    ``effective``: effective bisection of the other host ports, relative to their own links, with the
-    tables that the subnet manager writes without it."""
+    """``part``: the device or cable that fails. ``lost``: host ports that the manager no longer
+    reaches. ``effective``: effective bisection of the other host ports, relative to their own
+    links, with the tables that the subnet manager writes after the failure."""
 
     part: str
     lost: int
@@ -68,11 +68,11 @@ class Power:
 class Design:
     """A candidate with its figures.
 
-    ``switches`` and ``cables`` by tier; ``host_ports``; ``hops``: switches on the longest of the
-    shortest paths; ``bisection``: worst cut of the wiring relative to the hosts' links, None where
-    there is none; ``effective``: effective bisection, relative; ``failures`` by part; ``growth``:
-    the changes for twice the hosts, None if no design of the kind supports them; ``price`` of adapters,
-    whole switches and cables.
+    ``switches`` and ``cables`` by tier; ``host_ports``; ``hops``: number of switches on the longest
+    of the shortest paths; ``bisection``: worst cut of the wiring relative to the hosts' links, None
+    if there is none; ``effective``: effective bisection, relative; ``failures`` by part;
+    ``growth``: the changes needed for twice the hosts, None if no design of this kind supports
+    them; ``price`` of adapters, whole switches and cables.
     """
 
     candidate: Candidate
@@ -201,7 +201,7 @@ def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
 
 
 def _family(shape: Candidate) -> str:
-    """Return kind and oversubscription: what stays when a design grows."""
+    """Return kind and oversubscription, which stay the same when a design grows."""
     return f"{shape.kind} {shape.parameters.get('oversubscription', 1)}"
 
 
@@ -240,8 +240,8 @@ def _figures(
 
 
 def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> list[Failure]:
-    """Return a switch of each tier and a cable between switches, each dead by itself, with the tables that the
-    manager's engine computes without it."""
+    """Return the effect of a dead switch in each tier, and of a dead cable between switches, one at
+    a time, with the tables that the manager's engine computes without it."""
     fabric = up.fabric
     hosts = int(np.count_nonzero(level == 0))
     parts: list[tuple[str, np.ndarray]] = []
@@ -261,8 +261,9 @@ def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> l
 
 
 def _without(up: BringUp, dead_ports: np.ndarray) -> tuple[SwitchGraph | None, np.ndarray]:
-    """Return the part of the fabric that the manager reaches if ``dead_ports`` are down (None: nothing), and its
-    tables: of the engine that the manager runs, with the roots of the whole tree."""
+    """Return the part of the fabric that the manager reaches if ``dead_ports`` are down (None:
+    nothing), and the tables that the manager's engine computes for it with the roots of the whole
+    tree."""
     fabric, whole = up.fabric, up.routing
     dead = np.zeros(fabric.sizes.ports, bool)
     dead[dead_ports] = True

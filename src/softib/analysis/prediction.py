@@ -20,7 +20,7 @@ from softib.sim.static_network import Network
 __all__ = ["MESSAGE_BYTES", "EffectiveBisection", "LoadedLink", "Pattern", "Prediction", "predict"]
 
 MESSAGE_BYTES = (1 << 20, 1 << 30)
-"""Sizes for which ideal times are given: 1 MiB and 1 GiB."""
+"""Message sizes for which ideal times are given: 1 MiB and 1 GiB."""
 SAMPLES = static.SAMPLES
 INCAST = 32
 MAX_LOADS = 8_000_000
@@ -93,7 +93,7 @@ class Prediction(Result):
     random_pairs: EffectiveBisection = field(metadata=key("effective_bisection"))
     patterns: list[Pattern]
     allreduce_ps: dict[int, int] = field(metadata=key("ring_allreduce_us", json=_us, type=dict[str, float]))
-    """By bytes of a node, all its rails together."""
+    """By bytes of a node, over all its rails together."""
     all_to_all_ps: dict[int, int] = field(metadata=key("all_to_all_us", json=_us, type=dict[str, float]))
     """By bytes of a host port."""
     network: Network = field(metadata=HIDDEN)
@@ -108,7 +108,7 @@ class Prediction(Result):
     @property
     @also(before="seed")
     def rails(self) -> int:
-        """Number of ports of the host with most of them."""
+        """Number of ports of the host with the most ports."""
         return self.endpoints.rails
 
     def pattern(self, name: str) -> Pattern:
@@ -125,8 +125,8 @@ def predict(
     samples: int = SAMPLES,
     cut: structural.Bisection | None = None,
 ) -> Prediction | None:
-    """Predict traffic of every CA port over tables ``lft`` (uint8[switches, LIDs]); None with fewer
-    than two of them.
+    """Predict the traffic of every CA port with tables ``lft`` (uint8[switches, LIDs]); return None
+    for fewer than two ports.
 
     ``cut`` is the bisection of the wiring, if known: pairs across it are a pattern, and its
     partitions limit random pairs.
@@ -180,7 +180,7 @@ def predict(
 
 
 def sampled_shifts(network: Network, seed: int) -> np.ndarray:
-    """Return the shifts whose loads are computed: all, or as many as :data:`MAX_LOADS` allows."""
+    """Return the shifts whose loads are computed: all, or as many as :data:`MAX_LOADS` permits."""
     at_most = max(16, MAX_LOADS // network.n_channels)
     return patterns.sample_shifts(network.n_hosts, at_most, np.random.default_rng(seed))
 
@@ -230,7 +230,7 @@ def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, rows: np.nda
 
 
 def _all_to_all(network: Network, loads: static.Loads) -> Pattern:
-    # All flows last until the busiest channel is done: the mean rate of a host's link over that time.
+    # All flows last until the busiest channel is done, so this is the mean rate of a host's link over that time.
     n = network.n_hosts
     time = float(loads.busy(network).max(initial=0.0))
     host_time = (n - 1) / network.host_gbps
@@ -275,7 +275,7 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
 
 
 def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
-    """Return a whole ring allreduce: 2 (n - 1) steps, one ring a rail."""
+    """Return the time of a whole ring allreduce: 2 (n - 1) steps, with one ring per rail."""
     counts = np.unique(ends.rail, return_counts=True)[1]
     rail = ends.rail if len(counts) > 1 else None
     n = int(counts.max())
@@ -284,7 +284,7 @@ def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
 
 
 def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUSIEST) -> list[LoadedLink]:
-    """Return the switch links that are busy longest (load over rate), most first."""
+    """Return the switch links that are busy longest (load over rate), longest first."""
     links = network.n_links
     busy = load[:links] / network.rate[:links]
     top = np.argsort(-busy, kind="stable")[:limit]

@@ -34,8 +34,8 @@ PER_SUBNET = ("path_sls", "pair_sls")
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
-"""Reason why SLs were not queried: the VLs of one link count as a single channel there, so a loop
-over several VLs would also count as a loop."""
+"""Reason why SLs were not queried. In that check, the VLs of a link count as a single channel, so a
+loop over several VLs would also count as a loop."""
 
 
 def routed(
@@ -55,11 +55,11 @@ def routed(
 
 
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
-    """Analyse the tables in the switches of a running fabric, up to the LinearFDBTop of each: for
-    each subnet with its own manager, the default port's first. If all traffic on one VL could
-    deadlock, the paths' SLs are queried from the subnet administration (``path_sls`` of the
-    source) and followed through the SL2VL tables in the switches; if they are unavailable, the
-    proof states that all paths use one SL. Raises :class:`PeerError` if no manager has run yet.
+    """Analyse the tables in the switches of a running fabric, up to the LinearFDBTop of each, for
+    each subnet with a separate manager; the default port's subnet comes first. If all traffic on
+    one VL could deadlock, the paths' SLs are queried from the subnet administration (``path_sls``
+    of the source) and followed through the SL2VL tables in the switches; if they are unavailable,
+    the proof states that all paths use one SL. Raises :class:`PeerError` if no manager has run yet.
     """
     fabric = result.fabric
     if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
@@ -191,7 +191,7 @@ def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
 
 
 def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
-    """Return ``fabric``, or a copy in which ports without a LID that could stay have the dump's."""
+    """Return ``fabric``, or a copy in which ports get the dump's LID if they had none that could stay."""
     from softib.fabric.formats.lft.dump import read_lids
 
     ports, valid = valid_lids(fabric)
@@ -211,8 +211,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 
 
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
-    """Return ``fabric``, or a copy in which parts without a single table entry have no LID: no
-    manager of these tables saw them."""
+    """Return ``fabric``, or a copy in which parts without a single table entry have no LID, because
+    no manager of these tables saw them."""
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])

@@ -50,14 +50,14 @@ _GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
 @dataclass
 class Routed:
-    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the analysed tables.
-    ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or [end, end]
-    of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and
-    ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the manager
-    and the agents then. ``ask_sls``: query the subnet administration of a running fabric for the SLs
-    from LIDs to LIDs (int16 by pair, -1: no path), if ``path_sl`` does not have them; raises a
-    :class:`~softib.errors.SoftibError` if it does not answer. ``others``: the other subnets of
-    a fabric that has several."""
+    """``fabric`` has LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
+    analysed. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
+    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
+    and ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the
+    manager and the agents then. ``ask_sls``: a function that queries the subnet administration of a
+    running fabric for the SLs from LIDs to LIDs (int16 by pair, -1: no path), if ``path_sl`` does
+    not have them. It raises a :class:`~softib.errors.SoftibError` if there is no answer.
+    ``others``: the other subnets of a fabric that has several."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -76,11 +76,10 @@ class Routed:
     others: list[Routed] = field(default_factory=list)
 
 
-def from_engine(
+def programmed_copy(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
-) -> Routed:
-    """Bring up a powered-on copy of the fabric with the subnet manager, over MADs, and analyse its
-    tables.
+) -> tuple[Fabric, BringUp, SmConfig]:
+    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, and how it did.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.
@@ -94,18 +93,27 @@ def from_engine(
     section |= {"engine": engine} if engine else {}
     settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
     config = config_of(settings)
-    name, options = config.engine, config.options
     fabric = result.fabric.copy()
     power_on(fabric, keep_lids=True)
     with steps("bring-up"):
-        # If the file names the master, softib's manager runs on that node, so it sees the same
-        # subnet.
-        master = master_of(result.fabric)
-        up = bring_up(fabric, node=section.get("node", master), config=config)
+        return fabric, bring_up(fabric, node=_node_of_manager(result), config=config), config
+
+
+def _node_of_manager(result: ReadResult) -> str | int | None:
+    """Return the node on which softib's manager runs: that of a fabric.yaml, else that of the master that the file
+    names, so that it sees the same subnet."""
+    return result.extra.get("sm", {}).get("node", master_of(result.fabric))
+
+
+def from_engine(
+    result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:
+    """Analyse the tables of :func:`programmed_copy`, which has the same arguments."""
+    fabric, up, config = programmed_copy(result, engine, steps, guid_files)
     with steps("proof"):
         r = up.routing
         origin = "written by softib's subnet manager over MADs"
-        wanted = r.engine if "," in name else name
+        wanted = r.engine if "," in config.engine else config.engine
         part, proof, even = judge(
             fabric, up.graph, r.lft, wanted, origin, path_sl=r.path_sl, sl2vl=r.sl2vl, notes=list(r.notes)
         )
@@ -117,19 +125,19 @@ def from_engine(
         part=part,
         proof=proof,
         balance=even,
-        bring_up=bring_up_part(up, master),
-        options=options,
+        bring_up=bring_up_part(up, master_of(result.fabric)),
+        options=config.options,
         path_sl=r.path_sl,
         config=config,
-        manager_node=section.get("node", master),
+        manager_node=_node_of_manager(result),
         subnet=up,
     )
     return note_parts(tables)
 
 
 def note_parts(of: Routed) -> Routed:
-    """Return ``of``; if pairs or LIDs are missing in its tables, with notes of the parts that have no link
-    to the largest."""
+    """Return ``of``. If its tables lack pairs or LIDs, add notes on the parts that have no link to
+    the largest part."""
     if of.part.unreachable or of.part.ports_without_lid:
         of.part.notes += notes_of_parts(of.fabric, of.graph)
     return of
@@ -217,8 +225,8 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Return cabled ports of hosts without an address in the tables; of two directly connected
-    hosts, those without one."""
+    """Return cabled host ports that have no address in the tables; if two hosts are connected
+    directly, those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
@@ -226,16 +234,15 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
-    """Return pairs of an address and a switch in a part without any address: no manager manages the
-    switch, and no packet is expected to arrive."""
+    """Return the pairs of an address and a switch in a part without any address: no manager manages
+    that switch, so no packet is expected to arrive."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     addressed = np.isin(part, part[graph.end_switch])
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
 def _spread(fabric: Fabric, graph: SwitchGraph, even: Balance) -> PathSpread:
-    """Return paths of all-to-all traffic by tier: how evenly the tables use links that do the same
-    work."""
+    """Return the paths of all-to-all traffic by tier: how evenly the tables use links with the same function."""
     tiers = [
         TierLoad(
             t.low,
@@ -266,7 +273,7 @@ def _lost_pair(fabric: Fabric, graph: SwitchGraph, f: Failure) -> LostPair:
 
 
 class Labels:
-    """Makes ``0x0002c90300000001`` in a note ``leaf-1``; GUIDs that several nodes carry stay."""
+    """Replaces ``0x0002c90300000001`` in a note with ``leaf-1``; GUIDs that several nodes have are not replaced."""
 
     def __init__(self, fabric: Fabric):
         self.name: dict[int, str] = {}

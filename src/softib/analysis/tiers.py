@@ -1,5 +1,5 @@
-"""Position of each switch in the drawing: its position in its tier, and boxes of several switches
-if there are many. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
+"""Position of each switch in the drawing: its place in its tier, and boxes for several switches if
+there are many. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
 MAX_BOXES = 64
 """Maximum number of boxes in a tier that a screen shows side by side."""
 SHARED_BOXES = 48
-"""Approximate number of boxes if switches share them."""
+"""Approximate number of boxes per tier if switches share boxes."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Tiers:
 
 
 def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
-    """Return rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. Without a
-    ``tree``, tiers have no names."""
+    """Return the rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch.
+    Without a ``tree``, tiers have no names."""
     top = int(rank.max(initial=0))
     tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
     numbers, lost = count_tiers(rank)
@@ -81,8 +81,8 @@ def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
 
 
 def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> list[np.ndarray]:
-    """Return switches of each tier from left to right: leaves by part and name, above them by where
-    their links lead."""
+    """Return the switches of each tier from left to right: leaves by part and name; switches above
+    them by the position of the switches that they are cabled to."""
     part = _parts(graph, tier, top)
     rank = natural_rank(names)
     first_rank = np.full(len(names) + 1, len(names), np.int64)
@@ -106,8 +106,8 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> 
 
 
 def _chunks(order: np.ndarray, part: np.ndarray) -> list[np.ndarray]:
-    """Return one box per switch, or about ``SHARED_BOXES`` boxes of neighbours, each inside one
-    part if possible."""
+    """Return one box per switch, or about ``SHARED_BOXES`` boxes of neighbouring switches, each
+    inside one part if possible."""
     if len(order) <= MAX_BOXES:
         return [order[i : i + 1] for i in range(len(order))]
     size = -(-len(order) // SHARED_BOXES)

@@ -49,9 +49,9 @@ class Traffic(Result):
     unrouted: int
     """Flows without a path; excluded from all other figures."""
     time_ps: int = field(metadata=key("time_us", json=_us, type=float))
-    """Until the busiest channel has sent its bytes."""
+    """Time until the busiest channel has sent its bytes."""
     hosts_ps: int = field(metadata=key("hosts_us", json=_us, type=float))
-    """The same if only the hosts' own links limited it."""
+    """The same if only the hosts' own links were the limit."""
     busiest: list[TimedLink]
     """Links between switches that are busy longest."""
 

@@ -21,7 +21,7 @@ __all__ = ["CREDENTIALS_SIZE", "Admission", "Credentials", "peer_of", "sender_of
 UCRED = struct.Struct("=iII")
 CREDENTIALS_SIZE = socket.CMSG_SPACE(UCRED.size)
 MOST_LINES = 16
-"""Refused users that get a line in the log."""
+"""Number of refused users that get a line in the log."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def user_name(uid: int) -> str:
 
 
 class Admission:
-    """Admits the user of this process and root to a socket, which the log calls ``place``. The first refusal
-    of each user is logged."""
+    """Admits root and the user of this process to a socket, which the log calls ``place``. The
+    first refusal of each user is logged."""
 
     def __init__(self, place: str):
         self.place = place

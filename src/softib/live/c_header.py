@@ -1,4 +1,4 @@
-"""Reads layouts and constants that C and Python share from the C header, so that each is declared once.
+"""Reads layouts and constants that C and Python have in common from the C header, so that each is declared once.
 
 Only constructs that a shared layout may use are read: ``struct name { … };`` of fixed-width integers, ``char`` and
 arrays of them. Anything else in a structure is an error. Alignment is C's
@@ -53,7 +53,7 @@ class CHeader:
         return [_member(self.path, m) for m in members if m]
 
     def layout(self, name: str) -> Layout:
-        """Return the structure ``name`` for single messages: faster than a dtype of one element."""
+        """Return structure ``name`` in the form for single messages, which is faster than a dtype of one element."""
         if name not in self._layouts:
             self._layouts[name] = Layout(self.types()[name], name)
         return self._layouts[name]

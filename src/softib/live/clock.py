@@ -9,8 +9,9 @@ __all__ = ["SteadyClock", "clock_ps"]
 
 
 class SteadyClock:
-    """Nanoseconds since 1970: the wall clock when the object was made, plus the time that the monotonic clock has
-    counted since. If the system clock is changed, only later objects show it."""
+    """Nanoseconds since 1970: the wall clock at creation of the object, plus the time that the
+    monotonic clock has counted since. A change of the system clock affects only objects created
+    later."""
 
     def __init__(self) -> None:
         self._wall, self._since = time.time_ns(), time.monotonic_ns()

@@ -1,5 +1,5 @@
-"""The control socket of a running fabric: one JSON line to the daemon, one line back. Client functions
-(:func:`ask`, :func:`attach`, :func:`stop`) and the daemon's server."""
+"""The control socket of a running fabric: one JSON line to the daemon, and one line back. Client
+functions (:func:`ask`, :func:`attach`, :func:`stop`) and the daemon's server."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ __all__ = ["Attached", "ControlServer", "ask", "attach", "stop"]
 
 LONGEST_LINE = 1 << 16
 ANY_VERSION = ("down",)
-"""Operations that another version of softib may also request. Requests without a version come from the daemon's own
-version."""
+"""Operations that other versions of softib may also request. A request without a version is from
+the daemon's own version."""
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ControlServer(UnixServer):
     """Listens at ``path`` and answers each line with the result of ``operations[line["op"]]``.
 
-    An operation's :class:`SoftibError` becomes ``{"error": its line}``; so does a line that is not a JSON object or
-    is too long. Any other failure is a bug of softib: ``{"error": …, "bug": true}``, and ``report_bug`` is called.
+    An operation's :class:`SoftibError` becomes ``{"error": its line}``; so does a line that is not
+    a JSON object or is too long. Any other failure is a bug of softib: the answer is ``{"error": …,
+    "bug": true}``, and ``report_bug`` is called.
     """
 
     def __init__(
@@ -58,7 +59,8 @@ class ControlServer(UnixServer):
         self.expect(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Serve it all the same: ``softib status`` and ``softib down`` are needed most when no descriptor is left."""
+        """Serve this connection even so: ``softib status`` and ``softib down`` are needed most when
+        no descriptor is left."""
         self.accepted(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
@@ -123,16 +125,16 @@ class ControlServer(UnixServer):
 
 VERSION = __version__
 PATIENCE_S = 30.0
-"""A daemon that computes routes answers only when it has finished."""
+"""Seconds to wait for an answer: a daemon that computes routes answers only when it has finished."""
 LOOK_S = 1.0
-"""After that long without an answer, look whether the daemon is stopped."""
+"""After this time without an answer, check whether the daemon is stopped."""
 
 
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """Return the daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's reason if it refuses (as it does for another version of softib),
-    :class:`SoftibBug` if it met a bug, :class:`PeerError` if it does not answer.
+    Raises :class:`InputError` with the daemon's reason if it refuses (also for another version of
+    softib), :class:`SoftibBug` if it met a bug, :class:`PeerError` if it does not answer.
     """
     line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
     try:
@@ -152,8 +154,8 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
 
 
 def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> bytes:
-    """Return the line that the daemon at ``sock`` answers. Raises :class:`PeerError` if it ends
-    before, is stopped, or takes longer than ``patience_s``."""
+    """Return the line that the daemon at ``sock`` answers. Raises :class:`PeerError` if the daemon
+    ends first, is stopped, or takes longer than ``patience_s``."""
     got, until, pid = b"", time.monotonic() + patience_s, peer_of(sock).pid
     who = f"the daemon of {instance.name!r} (process {pid})"
     while not got.endswith(b"\n"):
@@ -191,7 +193,7 @@ class Attached(Result):
     ports: list[tuple[int, str]]
     """Row and name of each port that the program sees."""
     manager: str
-    """The port of softib's manager, if it is one of these; otherwise empty."""
+    """The port of softib's manager if it is one of these, otherwise empty."""
 
     @property
     def view(self) -> Path:
@@ -205,9 +207,9 @@ class Attached(Result):
 
 
 def attach(instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None) -> Attached:
-    """Return the daemon's answer to a program that wants a place on the fabric. Paths in its
-    ``env`` are below the fabric's directory as this process names it: in a container it may be
-    mounted elsewhere."""
+    """Return the daemon's answer to a program that wants to attach to the fabric. Paths in its
+    ``env`` are below the fabric's directory under the name that this process uses for it; in a
+    container it may be mounted elsewhere."""
     attached = read_result(Attached, ask(instance, "attach", node=node, port=port, rank=rank), "attach")
     theirs = os.path.dirname(attached.env["SOFTIB_UMAD"])
     paths = {
@@ -218,18 +220,18 @@ def attach(instance: Instance, node: str | None = None, port: int | None = None,
 
 
 STOP_S = 15.0
-"""How long a daemon may continue to serve after the request to stop."""
+"""Time for which a daemon may continue to serve after the request to stop."""
 EXIT_S = 2.0
-"""How long its process may take to end after it freed the name."""
+"""Time that its process may take to end after it has freed the name."""
 REMOVE_S = 120.0
-"""How long it may then take to remove its files: there are thousands (every used node has its own
-/sys), and each takes milliseconds on a busy disk."""
+"""Time that it may then take to remove its files. There are thousands (every used node has a
+separate /sys), and each takes milliseconds on a busy disk."""
 
 
 def stop(instance: Instance) -> None:
-    """Tell the daemon to stop, and wait until it has ended (its process :data:`EXIT_S` at most, since a program
-    that serves a fabric goes on). Raises :class:`PeerError` if it still serves after :data:`STOP_S`, or still removes
-    files :data:`REMOVE_S` later."""
+    """Request the daemon to stop, and wait until it has ended; for its process at most
+    :data:`EXIT_S`, because a program that serves a fabric may continue. Raises :class:`PeerError`
+    if it still serves after :data:`STOP_S`, or still removes files :data:`REMOVE_S` later."""
     pid = ask(instance, "down", STOP_S).get("pid")
     began = time.monotonic()
     while instance.held():

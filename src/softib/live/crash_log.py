@@ -15,23 +15,23 @@ __all__ = ["CrashLog", "ReportBug", "raised", "say"]
 ReportBug = Callable[[str], None]
 """Call it inside an ``except`` with a description of the failed operation."""
 MOST_TRACEBACKS = 50
-"""A bug that every MAD triggers must not fill a disk."""
+"""Limit of tracebacks, because a bug that every MAD triggers must not fill a disk."""
 
 
 def say(text: str) -> None:
-    """Print one line on stderr, which is the log of a detached daemon. If the file system is full, the
-    line is lost, but the fabric keeps running."""
+    """Print one line on stderr, which is the log of a detached daemon. If the file system is full,
+    the line is lost, but the fabric keeps running."""
     with contextlib.suppress(OSError):
         print(f"softib: {text}", file=sys.stderr, flush=True)
 
 
 def raised(doing: str) -> None:
-    """Report a bug if there is no log: the exception is raised again."""
+    """Report a bug if there is no log, by raising the exception again."""
     raise
 
 
 class CrashLog:
-    """Keeps tracebacks in ``log``; ``count`` is their number so far, ``last`` the last one as text."""
+    """Keeps tracebacks in ``log``; ``count`` is their number, ``last`` the latest one as text."""
 
     def __init__(self, log: Path):
         self.log, self.count, self.last = log, 0, ""

@@ -1,8 +1,8 @@
 """A running fabric: its arrays in shared memory, agents, servers and possibly a subnet manager, driven by one event
 loop in one thread.
 
-A peer of the loop registers its sockets in the selector with a function of the ready events as data, and reports
-how long it can wait without them. No peer blocks, so none delays another.
+A peer of the loop registers its sockets in the selector, with a function of the ready events as
+data. It reports how long it can wait without them. No peer blocks, so none delays another.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ __all__ = ["Daemon", "EventLoop", "Peer", "Settings"]
 
 
 class Peer(Protocol):
-    """Something that the loop drives besides its sockets."""
+    """A part of the daemon that the loop drives in addition to sockets."""
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until :meth:`tick` has something to do (infinite: it only waits for its
-        sockets)."""
+        """Return seconds until :meth:`tick` has work (infinite: it waits only for its sockets)."""
 
     def tick(self, now_ps: int) -> None:
         """Execute everything that is due. Called after each wait, even one that ended early."""
@@ -80,15 +79,16 @@ class EventLoop:
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
-"""Descriptors that the daemon raises its limit to, if the hard limit allows it."""
+"""The daemon raises its limit of descriptors to this number if the hard limit permits it."""
 IDLE_S = 0.25
-"""Longest wait of the loop: the longest delay before a signal is noticed."""
+"""Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LEAST_ROOM = 1 << 16
-"""Bytes; a file system with less left counts as full."""
+"""A file system with fewer bytes left counts as full."""
 
 
 def _raise_descriptor_limit() -> None:
-    """Each program takes several descriptors here; the soft limit is meant for programs that use select(2)."""
+    """Raise the limit: each program takes several descriptors here, and the soft limit is meant for
+    programs that use select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -98,13 +98,13 @@ def _raise_descriptor_limit() -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none.
-    ``node``: the node of the internal manager (None:
+    """The options of ``softib up``. ``sm``: internal, external (a stock manager will attach) or
+    none. ``node``: the node of the internal manager (None:
     :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
-    loopback instead of abstract Unix sockets. ``config``: the configuration of the internal manager; ``reread``
-    reads it from its files again. ``pcap``: capture MADs into this file. ``pace``: messages of programs take as
-    long as
-    on the wire. ``profile``: the machine that each host is."""
+    loopback instead of abstract Unix sockets. ``config``: the configuration of the internal
+    manager; ``reread`` reads it from its files again. ``pcap``: capture MADs into this file.
+    ``pace``: messages of programs take as long as on the wire. ``profile``: the machine that each
+    host is."""
 
     source: str = ""
     sm: str = "internal"
@@ -134,10 +134,10 @@ class Daemon:
         self.stopping = self.reload = False
         self.manager_failed = False
         self.partitions: str | None = None
-        """The partition file that a program gave its manager while it ran."""
+        """The partition file that a program gave the manager while it ran."""
 
     def _make(self, fabric: Fabric, closing: Callable[[Callable[[], None]], object]) -> None:
-        """Make the parts, each of which reports to ``closing`` how it is closed."""
+        """Create the parts; each registers with ``closing`` how it is closed."""
         settings, instance = self.settings, self.instance
         fabric.name = instance.name
         power_on(fabric, keep_lids=True)  # before: in shared memory, reading a page that was never written allocates it
@@ -184,7 +184,7 @@ class Daemon:
 
     @property
     def ready(self) -> bool:
-        """The subnet is up as far as this daemon has to bring it up."""
+        """Whether the subnet is up, to the extent that this daemon has to bring it up."""
         return self.manager is None or self.manager.ready
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
@@ -202,8 +202,8 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """Let the internal manager work, then serve each program once. An exception in it is
-        logged, and the fabric keeps running."""
+        """Let the internal manager work, then serve each program once. An exception in the manager
+        is logged, and the fabric keeps running."""
         self._publish()  # before a sweep, which takes time: programs whose cable was pulled learn it now
         if self.reload:  # SIGHUP has the same meaning as for OpenSM
             self.reload = False
@@ -222,8 +222,9 @@ class Daemon:
             time.sleep(PAUSE_S)  # whatever failed may fail again at once
 
     def _manage(self) -> float:
-        """Let the internal manager work; returns the seconds until it wants to work again. If it
-        fails, it is removed from its port; its programming stays. If the subnet is not up yet, the daemon fails too."""
+        """Let the internal manager work; return the seconds until it has work again. If it fails,
+        it is removed from its port; its programming stays. If the subnet is not up yet, the daemon
+        fails too."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
         now_ps = clock_ps()
@@ -260,7 +261,8 @@ class Daemon:
             self.crash_log("telling applications")
 
     def _watch_room(self) -> None:
-        """Log once that the file system of the fabric's directory is full, and again after it has had room."""
+        """Log once that the file system of the fabric's directory is full; log it again only after
+        it has had room."""
         full = self.verbs.memory.room() < LEAST_ROOM
         if full and not self._full:
             say(
@@ -270,9 +272,10 @@ class Daemon:
         self._full = full
 
     def sweep(self, reload: bool = False, partitions: str | None = None) -> int:
-        """The internal manager sweeps the subnet again, after reading its files if ``reload``.
-        ``partitions``: its partition file from now on. Returns the sweeps so far.
-        :class:`InputError` if there is none, or a file cannot be used (the manager then continues as before)."""
+        """Make the internal manager sweep the subnet again, after it reads its files if ``reload``
+        is set. ``partitions``: its partition file from now on. Returns the number of sweeps so far.
+        Raises :class:`InputError` if there is no manager, or if a file cannot be used (the manager
+        then continues as before)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
                 f"{self.instance.name} has no internal subnet manager to sweep with; 'softib up --sm internal'  "
@@ -286,8 +289,8 @@ class Daemon:
         return sweeps
 
     def repartition(self, path: str) -> bool:
-        """The internal manager programs only the partitions in the file ``path``; False if that takes :meth:`sweep`
-        with a whole file. :class:`InputError` as there."""
+        """Make the internal manager program only the partitions in the file ``path``; return False
+        if that needs :meth:`sweep` with a whole file. Raises the same :class:`InputError`."""
         if self.manager is None or self.manager_failed:
             raise InputError(f"{self.instance.name} has no internal subnet manager to program partitions with")
         return self.manager.repartition(parse_changes(read_text(path, "changed partitions"), path))

@@ -1,8 +1,8 @@
-"""The MADs that a program sent together, in tables that kernels take whole, and the compiled call in which the
-fabric's agents answer them, whatever protocol they arrived by.
+"""The MADs that a program sent together, in tables that kernels take as a whole; and the compiled
+call in which the fabric's agents answer them, for every protocol.
 
-A server of one protocol puts a program's MADs into ``requests``; :func:`answer` fills ``answers``
-and writes into the :data:`Exchange` where everything goes; the server reads it from there.
+A server of a protocol puts a program's MADs into ``requests``. :func:`answer` fills ``answers`` and
+writes into the :data:`Exchange` where each MAD goes. The server then reads the exchange.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from softib.jit import kernel, table
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, mad_columns
 
 BATCH = 64
-"""MADs that are answered in one call: more than a socket's queue holds (10), so all of a queue is taken in one call."""
+"""Number of MADs answered in one call: more than a socket's queue holds (10), so one call takes the whole queue."""
 COUNTS = 7
 
 Exchange: Any = table(
@@ -46,8 +46,7 @@ def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
 
 
 def replies_of(exchange: Any, sent: MadBatch, answered: MadBatch, first: int, end: int) -> MadBatch:
-    """Replies ``first`` to ``end`` - 1 of a batch: answers, and requests that come back as timed
-    out.
+    """Return replies ``first`` to ``end`` - 1 of a batch: answers, and requests that come back as timed out.
 
     ``sent`` and ``answered`` are the requests and answers of ``exchange``; the returned arrays may share their memory.
     """
@@ -67,14 +66,14 @@ PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = int(SendStatus.TIMEOUT)
 
 REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
-"""The entries of ``counts``: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed up until
-the caller clears it."""
+"""The entries of ``counts``. REPLIES, FORWARDS, SENT and LAST (MADs) are those of the last batch;
+the others are summed until the caller clears them."""
 
 
 @inner
 def is_request(m):
-    """Return whether MAD ``m`` (uint8[256]) wants an answer or is a trap, which wants a TrapRepress: a TrapRepress is a
-    response (IBA 13.4.5)."""
+    """Return whether MAD ``m`` (uint8[256]) is a request that needs an answer, or a trap, which
+    needs a TrapRepress (a TrapRepress is a response, IBA 13.4.5)."""
     return not m[METHOD_AT] & RESPONSE_BIT and m[METHOD_AT] != TRAP_REPRESS
 
 
@@ -84,16 +83,16 @@ def answer(t, v, q, a, x, port, number, now, n, classes):
     :mod:`softib.live.exchange_kernels`).
 
     ``classes`` (uint8[256]) records the classes that the program sends. ``v``:
-    :class:`softib.live.verbs.traffic.Cells`; what applications sent is added to the counters before anything reads
-    them.
+    :class:`softib.live.verbs.traffic.Cells`. Traffic of applications is added to the counters
+    before anything reads them.
     """
     reads_counters = False
     for r in range(n):
         m = q.mad[r]
         q.status[r] = 0
         x.fate[r] = 0
-        # A request carries the program's number in the upper 16 bits of its TID, so that its response finds the way
-        # back; so does a trap.
+        # Requests and traps carry the program's number in the upper 16 bits of their TID, so that the response can be
+        # returned to it.
         if is_request(m):
             classes[m[CLASS_AT]] = 1
             m[TID_AT] = (number >> 8) & 255

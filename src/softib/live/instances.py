@@ -2,8 +2,8 @@
 
 The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that
 variable; only the user who started the fabric has access. ``lock`` is held with flock(2), which the
-kernel releases however the daemon dies: the remains of a killed daemon do not keep another from
-starting.
+kernel releases whenever the daemon ends. So the remains of a killed daemon do not prevent another
+one from starting.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from softib.live.admission import user_name
 __all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale", "starting"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-"""So that it is a file name, and fits into a socket's address (108 bytes)."""
+"""A name must be valid as a file name and fit into a socket's address (108 bytes)."""
 CLAIM_S = 0.5
 KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
-"""Files that outlive a daemon: the internal manager gives ports their previous LIDs, and has their M_Keys."""
+"""Files that outlive a daemon, so that the internal manager gives ports their previous LIDs and
+knows their M_Keys."""
 
 
 def name_of(label: str) -> str:
@@ -74,8 +75,9 @@ def services_path() -> Path:
 
 @dataclass
 class Instance:
-    """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere; ``spare`` is one in
-    reserve, as :meth:`clear` opens the folder even where a start failed for lack of descriptors."""
+    """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere.
+    ``spare`` is a reserve descriptor, because :meth:`clear` opens the folder even if a start failed
+    for lack of descriptors."""
 
     name: str
     folder: Path
@@ -117,12 +119,12 @@ class Instance:
         return False
 
     def octets(self) -> int:
-        """Return bytes that :meth:`clear` would free."""
+        """Return the number of bytes that :meth:`clear` would free."""
         parts = [p for p in self.folder.iterdir() if p.name not in KEPT]
         return sum(p.lstat().st_blocks * 512 for part in parts for p in (part, *part.rglob("*")))
 
     def clear(self) -> None:
-        """Remove the files of the daemon, or those that a dead one left: everything except ``KEPT``."""
+        """Remove the files of this daemon, or those of a dead one: all except ``KEPT``."""
         for path in self.folder.iterdir():
             if path.name in KEPT:
                 continue
@@ -169,8 +171,8 @@ def _taken(name: str) -> InputError:
 
 
 def free(name: str) -> Instance:
-    """Return the instance of ``name``, which no daemon holds now. Raises :class:`InputError` if one
-    does."""
+    """Return the instance of ``name``, which no daemon holds at present. Raises :class:`InputError`
+    if one does."""
     instance = Instance(check_name(name), root() / name)
     if instance.held():
         raise _taken(name)
@@ -179,9 +181,10 @@ def free(name: str) -> Instance:
 
 @contextlib.contextmanager
 def starting(name: str) -> Iterator[tuple[Instance, int]]:
-    """Hold the directory of ``name`` while a detached daemon starts: of several processes that start one at the same
-    time, only one writes its log. Yield the instance and a descriptor, which the daemon inherits and closes
-    when it is ready. Raises :class:`InputError` if another process starts the fabric, or a daemon holds the name."""
+    """Hold the directory of ``name`` while a detached daemon starts, so that only one of several
+    processes that start it at the same time writes its log. Yield the instance and a descriptor,
+    which the daemon inherits and closes when it is ready. Raises :class:`InputError` if another
+    process starts the fabric, or a daemon holds the name."""
     instance = Instance(check_name(name), root() / name)
     fd = _hold(instance.folder)
     if fd < 0:
@@ -218,7 +221,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def claim(name: str) -> Instance:
-    """Become the one daemon of ``name``; the remains of a dead one are removed. Raises
+    """Become the only daemon of ``name``; the remains of a dead one are removed. Raises
     :class:`InputError` while it runs."""
     instance = Instance(check_name(name), root() / name)
     until = time.monotonic() + CLAIM_S  # a process that only checks it holds it for a moment
@@ -246,7 +249,7 @@ def claim(name: str) -> Instance:
 
 
 def running() -> list[Instance]:
-    """Return every running fabric of this user, by name. Creates nothing if none ever ran."""
+    """Return every running fabric of this user, by name. Creates nothing if no fabric ever ran."""
     instances: list[Instance] = []
     if not _root_path().exists():
         return instances
@@ -262,9 +265,9 @@ def _killed() -> list[Instance]:
 
 
 def stale(prune: bool = False) -> list[tuple[str, int]]:
-    """Return fabrics of this user whose daemon was killed, by name, and the bytes that each has
-    left; with ``prune`` they are freed. The files that the next ``up`` of the name uses (its LIDs,
-    the log) stay."""
+    """Return this user's fabrics whose daemon was killed, by name, and the bytes that each has
+    left; with ``prune``, these are freed. The files that the next ``up`` of the name uses (its
+    LIDs, the log) stay."""
     left = []
     for instance in _killed():
         octets = instance.octets()

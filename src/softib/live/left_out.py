@@ -17,9 +17,9 @@ SHOWN = 3
 
 
 def left_out(fabric: Fabric, port: int, problems: list[str]) -> tuple[list[str], list[str]]:
-    """Return the faults and the notes, a line each, about linked ports that are not ACTIVE although the manager on
-    ``port`` is ready. A part with at least half as many nodes as the manager's part is a subnet of its own, which
-    needs a manager of its own: a note."""
+    """Return the faults and the notes, one line each, on linked ports that are not ACTIVE although
+    the manager on ``port`` is ready. A part with at least half as many nodes as the manager's part
+    counts as a separate subnet, which needs its own manager: that is a note."""
     f, subnet = fabric, subnet_of(fabric)
     bad = np.flatnonzero(f.linked & np.isin(f.port_state, (PortState.INIT, PortState.ARMED)))
     here = subnet[bad] == subnet[port]

@@ -1,9 +1,10 @@
 """Every MAD of a running fabric in a capture file for Wireshark: ``softib up --pcap FILE``.
 
-A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches its
-requester; an RMPP message is its segments and their acknowledgements (:mod:`softib.mad.rmpp`). When it is off, the
-daemon only reads an attribute for each batch; when it is on, programs' requests pass through Python one batch at a
-time. The format is that of :mod:`softib.iba.pcap`.
+A MAD is recorded as one packet when it leaves its sender. The answer of a device is recorded as one
+packet when it reaches its requester. An RMPP message is recorded as its segments and their
+acknowledgements (:mod:`softib.mad.rmpp`). When it is off, the daemon only reads an attribute for
+each batch. When it is on, programs' requests pass through Python one batch at a time. The format is
+that of :mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ __all__ = ["MadCapture"]
 
 
 class MadCapture:
-    """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` if the file cannot be written. A full file
-    system ends the capture with one line on stderr, never the fabric.
+    """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` if the file cannot be
+    written. A full file system ends the capture with one line on stderr, but never the fabric.
     ``clock``: ns since 1970."""
 
     def __init__(self, path: str | Path, fabric: Fabric, clock: Callable[[], int] = time.time_ns):
@@ -46,7 +47,7 @@ class MadCapture:
         """Return whether this response (uint8[256]) is for an agent that receives whole RMPP messages,
         with acknowledged segments."""
         self.message: Callable[[], bytes | None] = lambda: None
-        """The whole RMPP message of a batch whose first bytes are the datagram."""
+        """The whole RMPP message of a batch if the datagram holds only its first bytes."""
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
@@ -56,8 +57,8 @@ class MadCapture:
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """MADs that a program on ``port`` sent, and those that go back; a request that is returned as timed out was
-        not on a cable a second time."""
+        """Record the MADs that a program on ``port`` sent, and those that go back. A request that
+        is returned as timed out is not recorded a second time, since it was not on a cable."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)

@@ -1,8 +1,8 @@
 """Routing of programs' MADs: to the fabric's agents, to another program on the addressed port, or back
 with status 110.
 
-No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are passed in, and each takes and gives
-MADs as :class:`~softib.mad.batch.MadBatch`.
+This module has no sockets and no protocol: stations (:mod:`~softib.live.station`) are passed in,
+and each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Batches of one client in a row before the others are served; and the number if there is only one client (a step
-of the loop costs as much as five MADs)."""
+"""Number of batches of one client in a row before others are served, and the number if there is
+only one client (a step of the loop costs as much as five MADs)."""
 TRAPS_A_STEP = 64
-"""Reports of thousands of devices do not keep programs waiting."""
+"""Limit of traps in one step, so that reports of thousands of devices do not keep programs waiting."""
 
 
 class MadRouter:
@@ -55,12 +55,12 @@ class MadRouter:
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
-        """Called when softib's code fails; requests under way are returned."""
+        """Called when softib's code fails; the requests being handled are returned."""
         self.stations = Stations()
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
-        """Only one socket is ready: the server may wait for its program in the kernel."""
+        """Whether only one socket is ready: the server may then wait for its program in the kernel."""
         self.waiting = ForwardedRequests()
         self.trap_queue = TrapQueue(plane)
         self.segments = RmppSegments(plane)
@@ -91,8 +91,9 @@ class MadRouter:
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): the port's driver sets it for its manager. A
-        change raises trap 144, which reports to the master a manager that appeared or left."""
+        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): the port's driver sets it
+        for its manager. A change raises trap 144, which tells the master that a manager appeared or
+        left."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
         self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
@@ -134,8 +135,8 @@ class MadRouter:
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
     def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> None:
-        """Let ``pump`` receive, answer and send repeatedly in one compiled call, for at most the number of batches
-        that it is called with, and finish."""
+        """Let ``pump`` receive, answer and send repeatedly in one compiled call, for at most the
+        number of batches that is passed to it, and then finish."""
         self.counts[:] = 0
         try:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
@@ -146,8 +147,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """The requests among ``rows`` of ``requests`` are returned as timed out, so that their senders do not wait
-        for something that failed."""
+        """Send back the requests among ``rows`` of ``requests`` as timed out, so that their senders do
+        not wait for something that failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -156,7 +157,7 @@ class MadRouter:
                 sender.deliver(back)
 
     def finish(self, sender: Station, now_ps: int) -> None:
-        """The work that the kernels leave after a batch (of ``counts``)."""
+        """Do the work that the kernels leave after a batch (according to ``counts``)."""
         replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
@@ -195,7 +196,7 @@ class MadRouter:
                 self._remember(mad, requests[i : i + 1], sender, target)
 
     def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
-        """A request that ``target`` now has waits for its answer; an answer ends that."""
+        """Record that a request which ``target`` now has waits for its answer; an answer ends that."""
         if is_response(handed):
             self.waiting.answered(handed)
         elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
@@ -216,7 +217,7 @@ class MadRouter:
             fold_cells(self.plane.tables, self.cells, now_ps)
 
     def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
-        """``batch`` leaves ``port``; returns the agents' answers. MADs for programs are delivered to them."""
+        """Send ``batch`` from ``port``; return the agents' answers. MADs for programs are delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
         self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the SA changes nothing
@@ -252,8 +253,8 @@ class MadRouter:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised and those that are not repressed yet, as far as they are due, each to
-        the manager that its port has recorded. :meth:`tick` sends the rest."""
+        """Send the traps that devices raised, and those that are not repressed yet, if they are
+        due, each to the manager that its port has recorded. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):
             try:
@@ -268,7 +269,7 @@ class MadRouter:
 
     def _represses(self, mad: np.ndarray, port: int) -> bool:
         """Return whether this is the manager's answer to a trap of the device at end port ``port``.
-        Then the trap ends. (A program's own trap ends at the program.)"""
+        Then the trap ends. (A program's own trap ends at the program that receives it.)"""
         if mad[METHOD_AT] != Method.TRAP_REPRESS or mad[CLASS_AT] != MgmtClass.SUBN_LID:
             return False
         return self.trap_queue.repressed(port, int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big"), clock_ps())
@@ -293,7 +294,7 @@ class MadRouter:
             self.plane.advance(now_ps)
 
     def on_ready(self, sockets: int) -> None:
-        """The loop handles ``sockets`` ready ones next."""
+        """Called when the loop handles ``sockets`` ready sockets next."""
         self.alone = sockets == 1
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:

@@ -48,11 +48,11 @@ class Ranks:
         self._more = self._each_host()
 
     def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
-        """Return ``--node`` for this rank, or the row of the host if no node was named.
+        """Return ``--node`` for this rank; without a named node, return the row of its host.
 
-        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and the list
-        repeats after the last. Without a name it is the r-th host. Raises :class:`InputError`: several
-        names and no rank, or no host.
+        ``node`` is one name for all ranks, or several separated by commas: rank r gets the r-th,
+        and after the last the list repeats. Without a name it is the r-th host. Raises
+        :class:`InputError` for several names without a rank, and if there is no host.
         """
         if node:
             names = [node] if "," not in node or self._known(node) else [n.strip() for n in node.split(",")]
@@ -123,7 +123,7 @@ class Operations:
         return {"files": 0 if view is None else view.refresh_all()}
 
     def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return what programs have moved over the ports of ``view`` (without one: of all hosts)."""
+        """Return the bytes that programs have moved over the ports of ``view`` (without a view: of all hosts)."""
         f, name = self.daemon.fabric, request.get("view")
         view = self.daemon.umads.views.known.get(str(name))
         every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
@@ -153,7 +153,8 @@ class Operations:
         return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
 
     def _partitions(self, request: dict[str, Any]) -> dict[str, Any]:
-        """See :meth:`~softib.live.daemon.Daemon.repartition`: ``{"programmed"}``: whether it did."""
+        """See :meth:`~softib.live.daemon.Daemon.repartition`; the reply ``{"programmed"}`` states
+        whether it was done."""
         if not isinstance(request.get("file"), str):
             raise InputError("partitions needs file, the path of the changed partitions")
         return {"programmed": self.daemon.repartition(request["file"])}
@@ -170,7 +171,8 @@ class Operations:
         return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
     def attach(self, request: dict[str, Any]) -> Attached:
-        """Return the environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several."""
+        """Return the environment for a program on ``node`` (and ``port``), for rank ``rank`` of a
+        job with several ranks."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach needs node, a text, and port and rank, numbers")

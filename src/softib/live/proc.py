@@ -34,13 +34,13 @@ STATE, PARENT, START_TIME = 0, 1, 19
 ENDED = (b"Z", b"X", b"x")
 """A zombie, or dead: it no longer executes anything."""
 CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that do not mean that the process has ended."""
+"""Errors that do not imply that the process has ended."""
 
 
 def _stat(pid: int) -> list[bytes] | None:
     """Return the fields of ``/proc/PID/stat`` from the third on; empty if there is no such process. The
-    second is the command's name, which may contain spaces and parentheses. None if this process cannot
-    read them: no descriptor or memory is left."""
+    second is the command's name, which may contain spaces and parentheses. None if this process
+    cannot read them because no descriptor or memory is left."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError as error:
@@ -58,7 +58,7 @@ def process_start(pid: int) -> int:
 
 def is_running(pid: int, started: int) -> bool:
     """Return whether the process that began at ``started`` (clock ticks after boot) still runs. A
-    zombie does not. One that cannot be read now counts as running."""
+    zombie does not. A process that cannot be read now counts as running."""
     fields = _stat(pid)
     return fields is None or (bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED)
 
@@ -77,7 +77,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def parents() -> dict[int, int]:
-    """Maps each process that may be read to its parent."""
+    """Maps each readable process to its parent."""
     parent_of = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):
@@ -91,8 +91,8 @@ def processes() -> list[int]:
 
 
 def read_environment(pid: int) -> dict[str, str]:
-    """Return the environment with which it began (``environ``); empty if it may not be read, or has
-    ended."""
+    """Return the environment with which the process began (``environ``); empty if it may not be
+    read or the process has ended."""
     try:
         text = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -102,7 +102,7 @@ def read_environment(pid: int) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return processes below ``pid``, the youngest generation first."""
+    """Return the processes below ``pid``, youngest generation first."""
     children = defaultdict(list)
     for child, parent in parents().items():
         children[parent].append(child)
@@ -114,7 +114,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def working_directory(pid: int) -> str | None:
-    """Return its current directory; None if it may not be read, or has ended."""
+    """Return the process's current directory; None if it may not be read or the process has ended."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -161,12 +161,13 @@ def _holder_of(link: str) -> int:
 
 
 NUMBER = re.compile(r"\((\d+)\)$")
-"""The ID that a job of Slurm has in its name here."""
+"""The job ID that follows the name of a Slurm job in softib's output: ``NAME (ID)``."""
 
 
 @dataclass(frozen=True)
 class JobProcess:
-    """``environment`` is the one with which it began; ``host`` is the job's name for its host."""
+    """``environment`` is the environment with which the process began; ``host`` is its host under
+    the name that the job uses."""
 
     host: str
     pid: int
@@ -178,8 +179,8 @@ class JobProcesses:
     """Processes readable by this user (proc(5): ``environ`` needs the same user, or root), read once,
     on first use.
 
-    ``folder``: of a running fabric, whose programs have their node in ``SOFTIB_PLACE``. Without it, a process is on
-    the host with this machine's name.
+    ``folder``: of a running fabric, whose programs have their node in ``SOFTIB_PLACE``. Without it,
+    a process is on the host with this machine's name.
     """
 
     def __init__(self, folder: Path | None = None):

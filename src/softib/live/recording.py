@@ -46,8 +46,9 @@ def _head(path: Path) -> np.void | None:
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """Return nanoseconds of a tick, from the thread that ran longest: all share one counter of the
-    machine, and the second moment of a program that was killed early is too imprecise."""
+    """Return the nanoseconds per tick, from the thread that ran longest. All threads share one
+    counter of the machine, and the second time stamp of a program that was killed early is too
+    imprecise."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)

@@ -43,9 +43,9 @@ __all__ = [
 ]
 
 WINDOW = 8
-"""Queries at the same time: the administrator always has the next one, and none waits for its time-out."""
+"""Number of queries at the same time: the administrator always has the next one, and none waits until its timeout."""
 GETS = 64
-"""The same for queries with one record each: they do not need an RMPP window."""
+"""The same for queries that return one record each: these need no RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 SA_HEADER = 20
@@ -85,9 +85,9 @@ class SaTables:
     def tables(
         self, record: type[Structure], queries: Sequence[dict[str, Any]], *, one: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield SubnAdmGetTable of each query (component → value): its number and uint8[records,
-        record.size], in the order of the answers. ``one``: SubnAdmGet, for queries that have one
-        record or none.
+        """Yield the result of SubnAdmGetTable for each query (component → value): its number and
+        uint8[records, record.size], in the order of arrival. ``one``: SubnAdmGet, for queries that
+        have one record or none.
 
         Raises :class:`PeerError` if the administration refuses, does not answer, or takes longer than its time.
         """
@@ -174,8 +174,8 @@ def _big(value: int, octets: int) -> int:
 
 
 MOST_PAIRS = 4_000_000
-"""A PathRecord is 64 bytes, and OpenSM makes some 30,000 to 100,000 of them a second: the paths of 2,000 hosts take
-a minute or two."""
+"""A PathRecord has 64 bytes, and OpenSM creates 30,000 to 100,000 of them per second, so the paths
+of 2,000 hosts take a minute or two."""
 PATIENCE_S = 180.0
 
 
@@ -186,8 +186,8 @@ def path_sls(
     port: int | None = None,
 ) -> np.ndarray:
     """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``,
-    :data:`NO_PATH` if the SA reports none. One query a source (GetTable by SLID), several at the same time, on
-    the subnet of port row ``port`` (None: of the default port).
+    :data:`NO_PATH` if the SA reports none. There is one query per source (GetTable by SLID),
+    several at the same time, on the subnet of port row ``port`` (None: of the default port).
 
     Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one that does not
     answer within :data:`PATIENCE_S`; also if one pair has paths of several SLs (LMC), which a matrix cannot hold.
@@ -223,11 +223,11 @@ def path_sls(
 
 def manager_of(instance: Instance, port: int | None = None) -> tuple[Attached, tuple[int, int]]:
     """Return the daemon's answer to a program on the subnet of port row ``port`` (None: of the
-    default port), on the default port if that is in the subnet, and LID and SL of the master from
-    PortInfo.
+    default port), and LID and SL of the master from PortInfo. The program is on the default port if
+    that is in the subnet.
 
-    Raises :class:`PeerError` if there has been none, or if it has left: no port with that LID has IsSM set any
-    more, so a query would wait for its timeout."""
+    Raises :class:`PeerError` if there was no master, or if it has left: no port with its LID has
+    IsSM set any longer, so a query would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
@@ -267,18 +267,18 @@ def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -
 
 NO_RECORD = -1
 RECORDS_A_QUERY = 400
-"""Number of records in a long answer that cost as much as a query for one: 0.74 us each
+"""This number of records in a long answer costs as much as a query for one record: 0.74 us each,
 compared with 0.3 ms (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""All paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM makes some 30,000 to
-100,000 a second: for it :data:`PATIENCE_S` is the limit."""
+"""All paths of 6,300 end ports; softib's manager needs half a minute for them. OpenSM creates
+30,000 to 100,000 per second, so for OpenSM :data:`PATIENCE_S` is the limit."""
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:
     """Return SL (int16) of the path from each LID of ``slid`` to that of ``dlid``,
     :data:`NO_RECORD` if the administration has none, queried on the subnet of port row ``port``
-    (None: of the default port). One query for each source (SubnAdmGetTable by SLID) if that is less
-    work than one for each pair (SubnAdmGet).
+    (None: of the default port). There is one query per source (SubnAdmGetTable by SLID) if that is
+    less work than one per pair (SubnAdmGet).
 
     Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`, more than
     :data:`MOST_RECORDS`, or no path at all.

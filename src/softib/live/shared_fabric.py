@@ -6,11 +6,11 @@
 The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.columns.COLUMNS` is
 one entry of its directory.
 
-Memory: the file's blocks are reserved at once, so a full file system is one line at the start,
-never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` lie in a memfd, which takes only the memory that
-was written and belongs to no file system that could be full. *Reading* such memory through a mapping also allocates
-the page (shmem faults allocate), so nothing here reads a lazy column that way:
-:meth:`SharedFabric.snapshot` reads the extents that exist.
+Memory: the file's blocks are reserved at once, so a full file system causes one error line at the
+start, never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` are in a memfd, which uses
+memory only for pages that were written and belongs to no file system that could be full. *Reading*
+such memory through a mapping also allocates the page (shmem faults allocate), so no code here reads
+a lazy column in that way: :meth:`SharedFabric.snapshot` reads only the extents that exist.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SharedFabric:
 
     @property
     def epoch(self) -> int:
-        """Changes of the configuration so far."""
+        """Number of changes of the configuration so far."""
         return int(self.header["epoch"])
 
     @epoch.setter
@@ -125,7 +125,7 @@ class SharedFabric:
         """Return a copy of the shared fabric at ``path``, in separate memory; raises as
         :meth:`open` does.
 
-        It is a copy of one moment only if the epoch that the *daemon* reports did not change meanwhile.
+        It is a copy of one moment only if the epoch that the *daemon* reports stays the same during the copy.
         """
         return _fabric_of(*_parts(path, _read))
 
@@ -221,8 +221,9 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
 
 
 def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) -> Octets:
-    """Return the second file: opened from the daemon's descriptor if its pid leads there, else
-    received from the daemon: in another container the pid belongs to another process."""
+    """Return the second file. It is opened through the daemon's descriptor if its pid is visible
+    here; otherwise the daemon sends it, because in another container the pid belongs to another
+    process."""
     pid, size = int(header["pid"]), int(header["lazy_size"])
     link = descriptor_path(pid, int(header["lazy_fd"]))
     with contextlib.suppress(OSError):

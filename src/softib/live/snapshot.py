@@ -1,7 +1,7 @@
 """A running fabric as any other source: a copy of its arrays at one moment.
 
-It holds what discovery would find: a cable whose ends are not LinkUp (failed, disabled, far end dead) is not in the
-copy, as ``ibnetdiscover`` would not list it.
+It contains what discovery would find: a cable whose ends are not LinkUp (failed, disabled, remote
+end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def read(instance: Instance) -> ReadResult:
 
 
 def _still(instance: Instance) -> Fabric:
-    """Return a consistent copy: the daemon's configuration epoch is the same before and after.
+    """Return a consistent copy: the daemon's configuration epoch is the same before and after the copy.
 
-    (The one in the mapping lags the daemon's writes by a step of its loop.)
+    (The epoch in the mapping lags behind the daemon's writes by one step of its loop.)
     """
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]
@@ -74,8 +74,7 @@ def _still(instance: Instance) -> Fabric:
 
 
 def _down(f: Fabric) -> np.ndarray:
-    """Return cables without a working link. A cable with an unknown far end is judged by its known
-    end."""
+    """Return cables without a working link. A cable whose remote end is unknown is judged by its known end."""
     up = PortInfo.port_phys_state.get(f.port_info) == PhysState.LINK_UP
     return np.flatnonzero(~np.where(f.cable_port >= 0, up[f.cable_port], True).all(axis=1))
 

@@ -1,10 +1,10 @@
 """Stations: the programs and managers on the ports of a running fabric that take MADs, and the requests that one of
 them passed to another.
 
-The stock preload library has no timeouts: a request that a program drops (OpenSM does so with SMInfo while it
-starts, and a killed program with everything) would make its sender wait without end. So it is returned with
-status 110, as a kernel would report it. Programs under softib's library have
-separate timeouts.
+The stock preload library has no timeouts. If a program drops a request (OpenSM does so with SMInfo
+while it starts, and a killed program drops everything), the sender would wait forever. So such a
+request is returned with status 110, as a kernel would report it. Programs under softib's library
+have separate timeouts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ __all__ = ["TIMEOUT_PS", "Forwarded", "ForwardedRequests", "Station", "Stations"
 
 
 TIMEOUT_PS = 2 * 10**12
-"""More than OpenSM lets a transaction take (200 ms, 3 retries), and as long as one repetition of libibmad's (1 s)."""
+"""Longer than OpenSM's time for a transaction (200 ms, 3 retries), and as long as one repetition of
+libibmad's (1 s)."""
 
 
 @dataclass
 class Forwarded:
-    """A request as it was received (one row), the station that sent it, and the number of the station that has it."""
+    """A request as it was received (one row), the station that sent it, and the number of the
+    station that has it now."""
 
     request: MadBatch
     sender: Any
@@ -43,13 +45,13 @@ class ForwardedRequests:
         self._by_tid: dict[bytes, Forwarded] = {}  # in the order of their deadlines: all have the same timeout
 
     def keep(self, request: MadBatch, sender: Any, target: int, now_ps: int) -> None:
-        """``request`` (one row) of ``sender`` was passed to station ``target``."""
+        """Record that ``request`` (one row) of ``sender`` was passed to station ``target``."""
         tid = _tid(request.mad[0])
         self._by_tid.pop(tid, None)
         self._by_tid[tid] = Forwarded(request.copy(), sender, target, now_ps + TIMEOUT_PS)
 
     def answered(self, mad: np.ndarray) -> None:
-        """``mad`` (uint8[256]) is a response that reached its station."""
+        """Record that ``mad`` (uint8[256]), a response, reached its station."""
         self._by_tid.pop(_tid(mad), None)
 
     def next_ps(self) -> int | None:
@@ -68,7 +70,8 @@ class ForwardedRequests:
         return taken
 
     def take_of(self, number: int) -> list[Forwarded]:
-        """Station ``number`` left: its requests are forgotten, those that it had are returned."""
+        """Remove station ``number``, which left: its own requests are forgotten, and those that it
+        had are returned."""
         ended = {tid: f for tid, f in self._by_tid.items() if number in (f.target, f.sender.number)}
         for tid in ended:
             del self._by_tid[tid]
@@ -82,8 +85,8 @@ def _tid(mad: np.ndarray) -> bytes:
 class Station(Protocol):
     """A receiver of MADs on a port: a program behind a socket, or a subnet manager in this process.
 
-    A station whose program has no timeouts has ``waits_forever = True``: then the router returns its unanswered
-    requests.
+    A station whose program has no timeouts sets ``waits_forever = True``; the router then returns
+    its unanswered requests.
     """
 
     number: int
@@ -95,8 +98,8 @@ class Station(Protocol):
         """Return whether this MAD (uint8[256]) may be delivered."""
 
     def deliver(self, batch: MadBatch) -> None:
-        """Takes MADs as they arrive, and own requests that are returned with status TIMEOUT. The
-        station must copy data that it keeps."""
+        """Takes MADs as they arrive, and the station's own requests that are returned with status
+        TIMEOUT. The station must copy data that it keeps."""
 
 
 class Stations(dict[int, Station]):

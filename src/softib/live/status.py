@@ -56,7 +56,7 @@ class Wait(Result):
     """Waiting time of other programs' queries."""
 
     buckets: dict[str, int]
-    """For each bound in s, the queries that waited no longer (cumulative; ``inf``: all)."""
+    """For each bound in s, the number of queries that waited no longer (cumulative; ``inf``: all)."""
     sum_s: float
     oldest_s: float
     """Waiting time of the oldest unanswered query; 0 if none waits."""
@@ -64,7 +64,8 @@ class Wait(Result):
 
 @dataclass
 class Administration(Result):
-    """Queries of the subnet administration by other programs: since it began, answered BUSY, and waiting now."""
+    """Queries of the subnet administration by other programs: number since the start, number
+    answered BUSY, and number waiting now."""
 
     requests: int
     busy: int
@@ -81,11 +82,11 @@ class ManagerStatus(Result):
     state: str | None = field(default=None, metadata=key(optional=True))
     """SMState (IBA 14.4.1), or FAILED."""
     phase: str | None = field(default=None, metadata=key(optional=True))
-    """Its present activity; empty while it is idle."""
+    """Its current activity; empty while it is idle."""
     sweeps: int | None = field(default=None, metadata=key(optional=True))
     node: str | None = field(default=None, metadata=key(optional=True))
     engine_used: str | None = field(default=None, metadata=key(optional=True))
-    """The engine of the list that made the tables; empty before the first sweep."""
+    """The engine of the list that computed the tables; empty before the first sweep."""
     problems: list[str] | None = field(default=None, metadata=key(optional=True))
     sa: Administration | None = field(default=None, metadata=key(optional=True))
     report: LastSweep | None = field(default=None, metadata=key(optional=True))
@@ -164,7 +165,7 @@ class FabricStatus(Result):
 
 @dataclass
 class Status(Result):
-    """Running fabrics; softib up --json prints the one that it started, as soon as it is ready."""
+    """Running fabrics; softib up --json prints the fabric that it started as soon as that is ready."""
 
     fabrics: list[FabricStatus]
 
@@ -180,7 +181,7 @@ class JobTree(Result):
     nodes: list[str]
     """The participating aggregation nodes."""
     hosts: list[str]
-    """The aggregation node of each host, in their order."""
+    """The aggregation node of each host, in the order of the hosts."""
 
 
 @dataclass
@@ -189,7 +190,7 @@ class Moved(Result):
 
     verbs: int
     ip: int
-    """The same by IP over InfiniBand."""
+    """The same for IP over InfiniBand."""
 
 
 def status_of(instance: Instance) -> FabricStatus:

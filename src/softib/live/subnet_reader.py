@@ -111,7 +111,8 @@ class SubnetReader:
         discovery.finish()
 
     def managers(self) -> None:
-        """SMInfo of every port with IsSM set, including the own one: the manager may run on the same machine."""
+        """Read SMInfo of every port with IsSM set, including the reader's own: the manager may run
+        on the same machine."""
         db, others = self.subnet.db, self.subnet.others
         says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
         ports = np.flatnonzero(says)
@@ -123,7 +124,7 @@ class SubnetReader:
         self.drive("managers", heard)
 
     def tables(self) -> None:
-        """Forwarding tables, up to the LinearFDBTop of each switch."""
+        """Read forwarding tables, up to the LinearFDBTop of each switch."""
         s, db = self.subnet, self.subnet.db
         s.switches = nodes = db.switches
         top = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).astype(np.int64)
@@ -139,7 +140,7 @@ class SubnetReader:
         self.drive("forwarding tables", heard, self._lost("LFT", nodes, ENTRIES_A_SWITCH))
 
     def pkeys(self) -> None:
-        """P_Key tables of end ports, a further block as long as the last one is full."""
+        """Read P_Key tables of end ports; the next block is read while the last one is full."""
         s, db = self.subnet, self.subnet.db
         ports = db.end_ports()
         caps = dict(zip(ports.tolist(), pkey_blocks(db, ports).tolist(), strict=True))
@@ -159,9 +160,9 @@ class SubnetReader:
         self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
 
     def pkey_tables(self, ports: np.ndarray) -> dict[int, np.ndarray]:
-        """Maps each port row to its whole P_Key table (uint16[entries]), for those of ``ports`` that answer all of
-        it, and are still where discovery found them. A switch's external port has a table if the switch enforces
-        partitions."""
+        """Maps port row → its whole P_Key table (uint16[entries]), for those of ``ports`` that
+        answer completely and are still where discovery found them. A switch's external port has a
+        table if the switch enforces partitions."""
         db = self.subnet.db
         blocks = pkey_blocks(db, ports)
         tables = {p: np.zeros((n, PKEY_BLOCK), np.uint16) for p, n in zip(ports.tolist(), blocks.tolist(), strict=True)}
@@ -187,7 +188,7 @@ class SubnetReader:
         return {port: table.ravel() for port, table in tables.items()}
 
     def sl2vl(self) -> None:
-        """SL2VL tables between cabled ports of switches, and of cabled CA ports."""
+        """Read SL2VL tables between cabled ports of switches, and of cabled CA ports."""
         s, db = self.subnet, self.subnet.db
         linked = np.flatnonzero(db.port_peer >= 0)
         out = linked[db.external[linked]]
@@ -210,7 +211,7 @@ class SubnetReader:
         self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
 
     def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
-        """A table that cannot be read completely is one problem of its node."""
+        """Record a table that cannot be read completely as one problem of its node."""
 
         def lost(attr: int, tags: np.ndarray, why: str) -> None:
             nodes = np.unique(owner[tags // unit]).tolist()
@@ -252,7 +253,8 @@ def read_nodes(
 
 PREFIX = "umad:"
 PROGRAMMED, BARE = "running", "umad"
-"""Formats: a subnet that a manager programmed (its tables are judged as they are), and one that no manager did."""
+"""Formats: a subnet that a manager programmed (its tables are checked as they are), and one that no
+manager programmed."""
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "unlinked"})
 MLIDS = 1024
 
@@ -274,8 +276,8 @@ def read(source: str, progress: Progress = lambda phase, nodes, mads: None) -> R
 def read_wire(
     wire: MadWire, source: str, progress: Progress = lambda phase, nodes, mads: None, device: str = ""
 ) -> ReadResult:
-    """Return the subnet of an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` if
-    the own port does not answer."""
+    """Return the subnet of an open ``wire``, under the name ``source``. Raises :class:`MadTimeout`
+    if the reader's own port does not answer."""
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
         why = "; ".join(subnet.report.problems[:3]) or "its link is down"
@@ -325,7 +327,7 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
 
 
 def _images(f: Fabric, db: Database, order: np.ndarray, port_at: np.ndarray) -> None:
-    """The values that devices reported; a port that reported nothing is down."""
+    """Write the values that devices reported; a port that reported nothing is down."""
     f.node_desc[:] = db.node_desc[order]
     heard = db.has_port_info
     f.port_info[port_at[heard]] = db.port_info[heard]

@@ -34,14 +34,13 @@ class Fault(BaseModel):
 
 
 class LinkDown(Fault):
-    """no signal passes the cable (pulled); it stays down until link-up"""
+    """no signal passes the cable (pulled); the link stays down until link-up"""
 
     kind: Literal["link-down"] = "link-down"
 
 
 class LinkUp(Fault):
-    """the signal is back; the link trains to INIT, and carries data when the manager has made it
-    ACTIVE"""
+    """the signal is back; the link trains to INIT, and carries data once the manager has made it ACTIVE"""
 
     kind: Literal["link-up"] = "link-up"
 

@@ -39,7 +39,7 @@ def read_file(path: Path) -> Workload:
 
 def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str, folder: Path) -> Workload:
     """Return the workload of ``data``, which has the form of a file; file names in it are relative to
-    ``folder``. Raises the first error by ``order``, with a message that begins with ``place``."""
+    ``folder``. Raises the first error by ``order``; its message begins with ``place``."""
     from pydantic import ValidationError
 
     from softib.workloads.registry import patterns, workload_file
@@ -84,7 +84,7 @@ def _in_folder(data: Any, folder: Path) -> Any:
 
 def _with_underscores(data: Any) -> tuple[Any, dict[str | int, str]]:
     """Return ``data`` with the options of its jobs under the names of fields, and their original
-    spelling: a command line and a file both accept ``queue-depth``."""
+    spelling: both a command line and a file accept ``queue-depth``."""
     written: dict[str | int, str] = {}
     jobs = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(jobs, list):

@@ -32,7 +32,7 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
     ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link
-    (float64, 0: unknown; empty: all unknown). ``fabric`` and ``costs``: the sources of
+    (float64, 0: unknown; empty: all unknown). ``fabric`` and ``costs`` are the sources of
     :attr:`profile`; ``measured``: measurements of these hosts, for verdicts."""
 
     end: np.ndarray
@@ -46,7 +46,7 @@ class Hosts:
     @cached_property
     def profile(self) -> DeviceProfile:
         """Return the host costs of messages: those of the adapters' generation, overridden by
-        ``costs``; EDR's without a fabric."""
+        ``costs``; without a fabric those of EDR."""
         from softib.sim.packet.profiles import PROFILES, host_figures
         from softib.sim.timing import profile_of
 
@@ -73,7 +73,7 @@ class Hosts:
         return np.array(list(dict.fromkeys(rows)), np.int64)
 
     def row(self, text: str | int) -> int:
-        """Return the row of the one host named ``text``."""
+        """Return the row of the only host named ``text``."""
         rows = self._rows(str(text))
         if len(rows) != 1:
             raise InputError(f"{text!r} names {counted(len(rows), 'host')}; use one")
@@ -96,7 +96,7 @@ class Hosts:
 
     @cached_property
     def without_lid(self) -> frozenset[str]:
-        """The names of hosts and adapters without a LID, which are not among these."""
+        """The names of hosts and adapters without a LID; these are not in :attr:`name`."""
         return frozenset() if self.fabric is None else names_without_lid(self.fabric)
 
 
@@ -109,8 +109,7 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
 
 
 def names_without_lid(fabric: Fabric) -> frozenset[str]:
-    """Return the names of the adapters none of whose ports has a LID, and of the hosts all of whose adapters are
-    among them."""
+    """Return the names of adapters that have no port with a LID, and of hosts that have only such adapters."""
     has_lid = np.bincount(fabric.port_node[fabric.lid > 0], minlength=fabric.sizes.nodes) > 0
     with_lid, without = (
         {fabric.node_name(n) for n in np.flatnonzero(fabric.is_host & chosen).tolist()}

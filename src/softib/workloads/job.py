@@ -50,7 +50,7 @@ class Job(BaseModel):
     repost: Time = Field(0, description="time from the arrival of a send until its receive is posted again")
 
     first_word: ClassVar[str] = "size"
-    """Option set by the value after ``pattern:``."""
+    """Option that the value after ``pattern:`` sets."""
 
     @property
     def pattern_name(self) -> str:
@@ -73,7 +73,7 @@ class Job(BaseModel):
         return False
 
     def assumed_machine(self, hosts: Hosts) -> str:
-        """Return the name of the machine that a job assumes on ``hosts`` if it names none."""
+        """Return the name of the machine that a job assumes on ``hosts`` if it does not name one."""
         return ""
 
     @property
@@ -86,8 +86,8 @@ class Job(BaseModel):
         return []
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return further figures of the job for results, besides time and rate; it took ``took_us``
-        microseconds."""
+        """Return further figures of the job for results, in addition to time and rate; the job took
+        ``took_us`` microseconds."""
         return {}
 
     def key(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Job(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _datagrams_are_sent(cls, given: Any) -> Any:
-        """Set the default to the only operation of UD."""
+        """Set the default to UD's only operation."""
         if isinstance(given, dict) and given.get("transport") == "ud":
             return {"opcode": "send", **given}
         return given

@@ -64,7 +64,7 @@ class AllToAll(Job):
 
 
 class RandomPairs(Job):
-    """messages between hosts drawn at random, beginning within a span of time"""
+    """messages between hosts drawn at random, which begin within a span of time"""
 
     pattern: Literal["random-pairs"] = "random-pairs"
     messages: Number | None = Field(None, description="number of messages; default: one for each host")
@@ -96,8 +96,7 @@ class ParkingLot(Repeated):
 
 
 class HotSpot(Repeated):
-    """an incast, and victims: the other hosts send to each other (a shift), in part over the same
-    links"""
+    """an incast, and victims: the other hosts send to each other (a shift), partly over the same links"""
 
     pattern: Literal["hot-spot"] = "hot-spot"
     senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")
@@ -159,8 +158,8 @@ class Aggregation(Job):
 
 
 class Latency(Pair):
-    """ping-pong as ib_write_lat: the answer to each message is the next; of reads and atomics one
-    follows the other"""
+    """ping-pong as in ib_write_lat: the answer to each message is the next message; reads and
+    atomics follow each other"""
 
     pattern: Literal["latency"] = "latency"
     size: Size = Field(2, description="bytes of a message")
@@ -177,7 +176,7 @@ class Latency(Pair):
 
 
 class Bandwidth(Pair):
-    """as ib_write_bw: tx_depth messages under way on each queue pair"""
+    """as ib_write_bw: tx_depth messages in flight on each queue pair"""
 
     pattern: Literal["bandwidth"] = "bandwidth"
     size: Size = Field(65536, description="bytes of a message")

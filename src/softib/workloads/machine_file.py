@@ -37,7 +37,7 @@ class Measured(BaseModel):
     size: tuple[int, int]
     error: Share
     half: Share
-    """Half width of the range, as a logarithm of measured over predicted time."""
+    """Half width of the range: the logarithm of measured over predicted time."""
     gpu: str = ""
     version: str = ""
 

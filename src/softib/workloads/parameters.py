@@ -1,4 +1,4 @@
-"""The one file of measured and fitted parameters of libraries, processors and adapters
+"""The only file of measured and fitted parameters of libraries, processors and adapters
 (``parameters.yaml``): value, unit, source, and the data of the fit."""
 
 from __future__ import annotations

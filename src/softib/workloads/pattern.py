@@ -1,5 +1,5 @@
 """A pattern of a workload: the class of its jobs, whose fields are its options, and the function
-that makes their messages."""
+that creates their messages."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ class JobMessages:
     ``opcode`` and ``rate_gbps``: None means the values of the job; ``delay_ps`` as in
     :class:`~softib.sim.messages.Messages`. ``name`` is appended to the job's name in results.
 
-    ``members``: hosts of the multicast group that all messages go to. ``reduces``: hosts of an
-    all-reduce in the switches, whose messages follow from the fabric's trees; one row for each of
-    several that share the job's bytes equally (rails). ``streams``: use streaming trees regardless
-    of the job's option ``tree``. ``requests`` int64[k, 2]: rows of requests and of their responses.
-    ``serves`` int64 by row: the resource of its host, shared by all jobs, that a computation
-    occupies, for example a target's devices; 0: the job's own processor.
+    ``members``: hosts of the multicast group to which all messages go. ``reduces``: hosts of an
+    all-reduce in the switches, whose messages follow from the fabric's trees. There is one row for
+    each of several all-reduces that divide the job's bytes equally (rails). ``streams``: use
+    streaming trees regardless of the job's option ``tree``. ``requests`` int64[k, 2]: rows of
+    requests and of their responses. ``serves`` int64 by row: the resource of its host that a
+    computation occupies and that all jobs share, for example a target's devices; 0: the job's own
+    processor.
     """
 
     src: np.ndarray
@@ -97,7 +98,7 @@ class Pattern:
 
 
 def check_count(n: int, kind: str, fewer: str = "take fewer hosts") -> None:
-    """Raise :class:`LimitError` if ``n`` messages are more than :data:`MAX_MESSAGES`; ``kind``
-    describes them in the error, ``fewer`` how to have fewer."""
+    """Raise :class:`LimitError` if ``n`` is more than :data:`MAX_MESSAGES`. In the error, ``kind``
+    describes the messages, and ``fewer`` how to reduce their number."""
     if n > MAX_MESSAGES:
         raise LimitError(f"{kind} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}: {fewer}")

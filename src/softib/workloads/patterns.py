@@ -127,8 +127,7 @@ def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
 
 
 def _latency(job: jobs.Latency, at: Place) -> list[JobMessages]:
-    """Each message is posted when its program has seen the previous one; a READ or an atomic needs no
-    answer."""
+    """Each message is posted when its program has seen the previous one; READs and atomics need no answer."""
     a, b = _two(job, at)
     n = job.iterations * job.directions
     check_count(n, f"{job.iterations:,} round trips", "lower iterations")

@@ -185,9 +185,9 @@ class Flows:
         self.entries = 0
 
     def add(self, src: list[int], dst: list[int], size: float) -> None:
-        """Add ``size`` bytes from one host to another, divided equally among the sender's adapters;
-        each sends to the adapter of its own rail, as collective libraries do; if the receiver has
-        fewer, they are used in turn."""
+        """Add ``size`` bytes from one host to another, divided equally among the sender's adapters.
+        Each adapter sends to the adapter of its own rail, as collective libraries do; if the
+        receiver has fewer adapters, they are used in turn."""
         self.entries += size > 0
         for i, s in enumerate(src):
             self.src.append(s)

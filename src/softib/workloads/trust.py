@@ -1,9 +1,9 @@
 """Reliability of a predicted time: whether such a case was measured, and the range that contains
 nine of ten measurements.
 
-``measured.yaml`` has the measured cases, and by library the deviation between measured and
-predicted: for the datasets themselves, and for machines left out of every fit.
-``make validate`` writes it.
+``measured.yaml`` has the measured cases and, for each library, the deviation between measured and
+predicted times: for the datasets themselves, and for machines left out of every fit. ``make
+validate`` writes it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["CLASSES", "Case", "Dataset", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
 WIDER = 2.0
-"""Factor on the range of machines left out, on a logarithmic scale, for a case unlike all datasets.
-An assumption that cannot be measured."""
+"""Factor by which the range of machines left out is widened, on a logarithmic scale, for a case
+unlike all datasets. It is an assumption and cannot be measured."""
 CLASSES = (32 << 10, 1 << 20, 64 << 20)
 """Upper limits in bytes of the size classes with separate ranges; the last class is above."""
 BEYOND = 2.0
-"""Factor on the largest measured number of nodes, up to which a prediction counts as interpolated."""
+"""A prediction counts as interpolated up to this factor times the largest measured number of nodes."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, Sequence[flo
 
 def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
     """Return the reliability of a prediction of ``case``; None without measurements of its
-    library. ``of_machine``: the machine's own measurements, preferred over others that are equally
-    similar."""
+    library. ``of_machine``: the machine's own measurements, which are preferred over others that
+    are equally similar."""
     datasets, ranges = _read()
     measured = [d for d in (*of_machine, *datasets) if d.library == case.library]
     if not measured:

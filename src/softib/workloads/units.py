@@ -48,7 +48,7 @@ def rate_of(text: str) -> float:
 
 def _finite(text: str) -> float:
     """Return the number. Raises ValueError for a number beyond 10^290 (``1e400``), which a unit
-    could make infinite."""
+    could turn into infinity."""
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
         raise ValueError(text)

@@ -44,8 +44,8 @@ class WorkloadMessages(NamedTuple):
 @dataclass(frozen=True)
 class Workload:
     """Jobs that run together, and faults during the run. ``management``: None means the defaults.
-    ``fabrics``: other fabrics named by jobs. :meth:`of` creates one from text, a file or data;
-    ``simulate``, ``compare`` and ``sweep`` accept all of these, too.
+    ``fabrics``: other fabrics that jobs name. :meth:`of` creates a workload from text, a file or
+    data; ``simulate``, ``compare`` and ``sweep`` also accept all of these.
     """
 
     name: str
@@ -121,8 +121,8 @@ class Workload:
         return replace(self, faults=(*self.faults, *added), management=management_of(self.management, management or {}))
 
     def on_machine(self, path: str) -> Workload:
-        """Return the workload with GPU jobs that name no machine on the one of the file
-        ``path``; unchanged if the file describes only hosts, and without ``path``."""
+        """Return the workload with those GPU jobs that name no machine placed on the machine of the
+        file ``path``. It is unchanged if the file describes only hosts, or without ``path``."""
         from softib.workloads.machine_file import read_machine
 
         if not path or read_machine(path).gpu is None:
@@ -130,12 +130,13 @@ class Workload:
         return self._on(lambda job: path)
 
     def on_assumed_machines(self, hosts: Hosts) -> Workload:
-        """Return the workload with GPU jobs that name no machine on the one assumed for ``hosts``: it stays
-        when links change."""
+        """Return the workload with those GPU jobs that name no machine placed on the machine
+        assumed for ``hosts``; it stays the same when links change."""
         return self._on(lambda job: job.assumed_machine(hosts))
 
     def _on(self, machine_of: Callable[[Job], str]) -> Workload:
-        """Return the workload with jobs that name no machine on those of ``machine_of``."""
+        """Return the workload with those jobs that name no machine placed on the machines that
+        ``machine_of`` returns."""
         placed = (
             job.model_copy(update={"machine": machine_of(job)}) if job.assumes_machine else job for job in self.jobs
         )
@@ -275,7 +276,7 @@ def message_of(error: Any, kind: type[Job] | None) -> str:
 
 
 def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
-    """Join all parts: queue pairs and dependencies are numbered after those of earlier parts."""
+    """Join all parts; queue pairs and dependencies are numbered after those of earlier parts."""
     count = np.array([len(part.src) for _, part in parts])
     begin = np.concatenate([[0], np.cumsum(count)])
     lines = np.concatenate([[0], np.cumsum([int(part.qp.max(initial=-1)) + 1 for _, part in parts])])
@@ -347,7 +348,7 @@ def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
 
 
 def _names(parts: list[tuple[Job, JobMessages]]) -> tuple[str, ...]:
-    """Return the names of the parts, numbered where several have the same."""
+    """Return the names of the parts, with numbers if several have the same name."""
     names: list[str] = []
     for job, part in parts:
         both = f"{job.name} {part.name}".strip() if job.name and part.name else ""

@@ -26,8 +26,8 @@ KEY = "softib_acceptance_baseline"
 VERSION = 1
 MAX_BYTES = 1 << 30
 ERROR_COUNTERS = (*LINK_ERRORS, "vl15_dropped")
-"""Counters whose rates a baseline contains; data counters depend on the workload, not on the
-fabric."""
+"""Counters whose rates a baseline contains. Data counters are not included, because they depend on
+the workload and not on the fabric."""
 MODULE_KEYS = ("module_vendor", "module_part", "module_serial")
 
 PortKey = str
@@ -36,9 +36,9 @@ PortKey = str
 
 @dataclass(frozen=True)
 class BaselineRecord:
-    """``fabric`` None: only measurements. ``firmware`` by NodeGUID in hex; ``modules``: by port,
-    cable data from EEPROM and source (serial, part, vendor, ``length_m``); ``errors``: by port and
-    counter, (increase, seconds observed); ``pairs``: test → (source, target) → value."""
+    """``fabric`` None: only measurements. ``firmware``: by NodeGUID in hex. ``modules``: by port,
+    cable data from the EEPROM and the source (serial, part, vendor, ``length_m``). ``errors``: by
+    port and counter, (increase, seconds observed). ``pairs``: test → (source, target) → value."""
 
     name: str
     fabric: Fabric | None = None

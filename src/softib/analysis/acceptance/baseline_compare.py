@@ -29,8 +29,8 @@ __all__ = ["binomial_tail", "classes_of_pairs", "compare_baselines", "drift_of"]
 
 
 def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
-    """Return a function from the names of two ends to the class of the pair (same leaf, across
-    spine, across core; "": unknown); None without a fabric."""
+    """Return a function from the names of two ends to the class of the pair (same leaf, across a
+    spine, across a core; "" if unknown); None without a fabric."""
     if fabric is None:
         return None
     if not len(end_ports(fabric)):  # a file without LIDs: the leaf of each host is known nevertheless
@@ -49,11 +49,12 @@ def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] 
 LEVEL = 0.01
 """Probability of a false alarm in each kind of comparison, after correction."""
 SAME_LEAST = 0.5
-"""Share of common nodes (or hosts) below which two baselines belong to different fabrics."""
+"""Two baselines belong to different fabrics if fewer than this share of nodes (or hosts) are in both."""
 SHOWN = 5
 EXACT = 100_000
 LENGTH_M = 0.5
-"""Cable lengths are stated in steps of 0.5 m and more (SFF-8636 counts metres)."""
+"""Cable lengths must differ by this much, since they are stated in steps of 0.5 m and more
+(SFF-8636 counts metres)."""
 
 
 def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Finding]:
@@ -68,7 +69,7 @@ def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Fin
 
 
 def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
-    """Return the drift by test, for tests in both baselines."""
+    """Return the drift of each test that both baselines have."""
     kind = classes_of_pairs(after.fabric or before.fabric)
     return {
         t: compare_pairs(before.pairs[t], after.pairs[t], LEVEL, kind)
@@ -178,8 +179,8 @@ def _host(after: BaselineRecord, before: BaselineRecord, host: str) -> Location:
 
 
 def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
-    """Report ports whose counters rise faster: given all events of both spans, the number in the
-    later span is binomial (Przyborowski and Wilenski 1940)."""
+    """Report ports whose counters rise faster than before. Given all events of both spans, the
+    number in the later span is binomial (Przyborowski and Wilenski 1940)."""
     both = [
         (key, counter, was, row[counter])
         for key, row in after.errors.items()
@@ -215,8 +216,8 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:
-    """Return P(at least ``k`` of ``n``), each with probability ``p``; beyond :data:`EXACT` with the
-    normal distribution."""
+    """Return P(at least ``k`` of ``n``), each with probability ``p``; beyond :data:`EXACT`, from
+    the normal distribution."""
     if k <= 0 or p >= 1:
         return 1.0
     if p <= 0 or k > n:

@@ -1,7 +1,7 @@
 """Compare two sets of measurements of pairs of hosts statistically. All pairs together are compared
-with a signed-rank test on the change of each pair (Wilcoxon 1945), each host by the same test over
-its pairs, with Holm's correction for the number of hosts (Holm 1979). If the pairs differ between
-the two sets, rates of all are compared by the rank-sum test (Mann and Whitney 1947).
+with a signed-rank test on the change of each pair (Wilcoxon 1945). Each host is compared by the
+same test over its pairs, with Holm's correction for the number of hosts (Holm 1979). If the two
+sets have different pairs, all rates are compared by the rank-sum test (Mann and Whitney 1947).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from softib.result import HIDDEN, Result, key
 __all__ = ["ClassDrift", "Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
 
 EXACT = 20
-"""Pairs up to which the signed-rank test counts every assignment of signs; beyond, the normal
-distribution with correction for ties is used."""
+"""Largest number of pairs for which the signed-rank test counts every assignment of signs; beyond,
+the normal distribution with correction for ties is used."""
 LEAST = 6
 """Fewer pairs cannot be significant at 0.05 (two-sided: 2 / 2**6)."""
 
@@ -28,8 +28,8 @@ Pairs = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class HostDrift:
-    """``ratio``: median of after over before of the host's ``pairs``; ``probability`` of as much by
-    accident, corrected for the number of hosts."""
+    """``ratio``: median of after over before for the host's ``pairs``. ``probability``: of such a
+    change by chance, corrected for the number of hosts."""
 
     host: str
     ratio: float
@@ -39,9 +39,9 @@ class HostDrift:
 
 @dataclass(frozen=True)
 class ClassDrift:
-    """``ratio``: median of after over before of the ``pairs`` of one class (across core …);
-    ``rest``: of all others; ``probability`` of as much by accident, corrected for the number of
-    classes."""
+    """``ratio``: median of after over before for the ``pairs`` of one class (across a core …);
+    ``rest``: for all other pairs. ``probability``: of such a change by chance, corrected for the
+    number of classes."""
 
     name: str
     ratio: float
@@ -57,11 +57,11 @@ class Drift(Result):
     pairs: int
     """Measured in both."""
     ratio: float = field(metadata=key(type=float | None))
-    """Median of after over before; null without pairs in both."""
+    """Median of after over before; null if no pair is in both sets."""
     probability: float
-    """Probability of this change by accident (signed ranks; rank sum for different pairs)."""
+    """Probability of such a change by chance (signed ranks; rank sum if the pairs differ)."""
     hosts: tuple[HostDrift, ...] = field(metadata=HIDDEN)
-    """Hosts whose pairs changed significantly differently from the rest, the most certain first."""
+    """Hosts whose pairs changed significantly differently from the rest, most certain first."""
     only_before: int
     """Pairs measured only in the first set."""
     only_after: int
@@ -78,9 +78,9 @@ class Drift(Result):
 def compare_pairs(
     before: Pairs, after: Pairs, level: float = 0.01, class_of: Callable[[tuple[str, str]], str] | None = None
 ) -> Drift:
-    """Return the change of pairs from ``before`` to ``after``; hosts are reported at significance
-    ``level``, and classes of pairs if ``class_of`` returns the class of a pair. Values of 0 or less
-    (failed pairs) are ignored.
+    """Return the change of pairs from ``before`` to ``after``. Hosts are reported at significance
+    ``level``; classes of pairs too, if ``class_of`` returns the class of a pair. Values of 0 or
+    less (failed pairs) are ignored.
     """
     first, second = ({k: v for k, v in m.items() if v > 0 and math.isfinite(v)} for m in (before, after))
     both = sorted(first.keys() & second.keys())
@@ -106,8 +106,8 @@ def compare_pairs(
 
 
 def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
-    """Return classes whose pairs changed by a different ratio than those of the other classes
-    (rank sum, Holm's step-down), the most certain first."""
+    """Return classes whose pairs changed by a different ratio from those of the other classes (rank
+    sum, Holm's step-down), most certain first."""
     left = sorted(set(names.tolist()))
     worst, classes = 0.0, []
     for tests in range(len(left), 1, -1):
@@ -129,8 +129,8 @@ def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDri
 
 
 def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: float) -> tuple[HostDrift, ...]:
-    """Return hosts whose pairs changed more than the median pair. A slow host affects one pair of
-    every other host, which does not move the median."""
+    """Return hosts whose pairs changed more than the median pair. A slow host affects only one pair
+    of every other host, so it does not move the median."""
     rows: dict[str, list[int]] = {}
     for i, pair in enumerate(both):
         for host in dict.fromkeys(pair):
@@ -190,8 +190,8 @@ def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (ranks from 1, equal values share the mean of theirs; the sum of t**3 - t over groups
-    of t equal values)."""
+    """Return the ranks from 1, where equal values get the mean of their ranks; and the sum of t**3
+    - t over groups of t equal values."""
     _, at, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return (last - (count - 1) / 2)[at.reshape(-1)], float((count.astype(float) ** 3 - count).sum())

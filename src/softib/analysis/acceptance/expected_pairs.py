@@ -1,6 +1,6 @@
 """Expected values of a pair of hosts: the bandwidth of its path's links and the latency of its
-path, by the same laws as ``simulate`` and ``--pace``. A link that trained slower than most links of
-its kind is expected to have the rate of its kind.
+path, by the same laws as ``simulate`` and ``--pace``. If a link trained slower than most links of
+its kind, its expected rate is that of its kind.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["KINDS", "Expectation", "FabricParts", "Kind", "Part", "Paths", "part
 
 Kind = Literal["host", "adapter", "cable", "switch", "direction"]
 KINDS: tuple[Kind, ...] = ("host", "adapter", "cable", "switch", "direction")
-"""Kinds of parts in order of preference, among parts that explain the same."""
+"""Kinds of parts in order of preference among parts that explain the same measurements."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part: ``kind`` and its row: a host's number, an end, the smaller port row of a cable, a
-    node, the sending port row. ``same``: further parts that cross exactly the same measurements, so
-    they cannot be distinguished."""
+    """A part: its ``kind``, and its row, which is a host's number, an end, the smaller port row of
+    a cable, a node, or the sending port row. ``same``: further parts that exactly the same
+    measurements cross, so they cannot be distinguished."""
 
     kind: Kind
     row: int
@@ -46,9 +46,9 @@ class FabricParts:
 
 
 def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: Expectation | None) -> FabricParts:
-    """Return the parts crossed by the measurements ``rows`` (all of ``test``): from the forwarding
-    tables, in both directions if data or answers flow in both; without expected values only hosts and
-    adapters."""
+    """Return the parts that the measurements ``rows`` (all of ``test``) cross, according to the
+    forwarding tables; in both directions if data or answers flow in both. Without expected values,
+    only hosts and adapters are returned."""
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)
@@ -93,7 +93,7 @@ def _on_paths(e: Expectation, a: np.ndarray, b: np.ndarray, both: bool) -> list[
 
 
 def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width: int) -> FabricParts:
-    """Merge parts that cross the same measurements: the first kind of :data:`KINDS` leads, the
+    """Merge parts that the same measurements cross: the first kind in :data:`KINDS` leads, and the
     others are in its ``same``."""
     leads: dict[bytes, int] = {}
     same: dict[int, list[tuple[Kind, int]]] = {}
@@ -126,9 +126,9 @@ class Paths:
 
 
 def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
-    """Return the rate of each port's link (``gbps`` float64[ports], 0 = none), or that of most
-    links of its kind if that is higher. A kind is: between the same two kinds of device (hosts'
-    adapters by device, switches by device and number of ports)."""
+    """Return the rate of each port's link (``gbps`` float64[ports], 0 = none), or the rate of most
+    links of its kind if that is higher. Links are of one kind if they are between the same two
+    kinds of device (hosts' adapters by device, switches by device and number of ports)."""
     out = gbps.copy()
     linked = np.flatnonzero((fabric.port_peer >= 0) & (gbps > 0))
     node = fabric.port_node
@@ -170,8 +170,9 @@ class Expectation:
         return Paths(laid.first, np.asarray(laid.port >> 4, np.int64)[laid.channel])
 
     def bandwidth(self, source: np.ndarray, target: np.ndarray, size: int, loaded: bool) -> np.ndarray:
-        """Return Gb/s of payload of messages of ``size`` bytes (float64; 0 without a path): the
-        minimum of its links, each shared evenly by the flows of the call if all run at once (``loaded``).
+        """Return the Gb/s of payload of messages of ``size`` bytes (float64; 0 without a path): the
+        minimum over the path's links. If all flows of the call run at once (``loaded``), each link
+        is shared evenly.
         """
         there = self.paths(source, target)
         rate = self.gbps[there.port]
@@ -188,7 +189,7 @@ class Expectation:
 
     def latency_us(self, source: np.ndarray, target: np.ndarray, size: int) -> np.ndarray:
         """Return half the round-trip time of ``size`` bytes without load (float64; NaN without a
-        path): the mean of both directions."""
+        path), the mean of both directions."""
         out = np.zeros(len(source))
         for a, b in ((source, target), (target, source)):
             m = messages(self.row[a], self.row[b], size)
@@ -218,8 +219,8 @@ class Expectation:
         return self.bandwidth(a, b, size, False) + self.bandwidth(b, a, size, False)
 
     def of(self, measured: Measurements, sizes: dict[str, int]) -> np.ndarray:
-        """Return the expected value of each measurement (float64), with the load of the others in
-        its test and round. ``sizes``: bytes by test."""
+        """Return the expected value of each measurement (float64), with the load of the other
+        measurements in the same test and round. ``sizes``: bytes by test."""
         out = np.full(len(measured), np.nan)
         for name in measured.tests:
             rows = np.flatnonzero(measured.test == name)

@@ -32,8 +32,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Judged:
-    """``findings``, the worst first; ``expected`` float64[m]: expected value of each measurement
-    (NaN: unknown)."""
+    """``findings``, worst first; ``expected`` float64[m]: expected value of each measurement (NaN: unknown)."""
 
     findings: list[Finding]
     expected: np.ndarray
@@ -41,7 +40,7 @@ class Judged:
 
 @dataclass
 class _Case:
-    """A slow part, over all tests that found it."""
+    """A slow part, combined from all tests that found it."""
 
     part: Part
     tests: dict[str, Blamed] = field(default_factory=dict)
@@ -56,8 +55,8 @@ def judge(
     paced: bool = True,
 ) -> Judged:
     """Return the findings of measurements. ``sizes``: bytes of a message by test. ``reference``
-    float64[m]: compare with this (a baseline) instead of the model where it is not NaN. ``paced``:
-    links are paced; otherwise the model does not apply."""
+    float64[m]: where it is not NaN, compare with this value (a baseline) instead of the model.
+    ``paced``: links are paced; otherwise the model does not apply."""
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}
@@ -114,9 +113,9 @@ def _add(
 
 
 def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Part:
-    """Return the canonical name of a part: a cable (or a direction of one) to a host is the
-    adapter, the only adapter of a host is the host, a direction of a cable between switches is that
-    cable.
+    """Return the canonical name of a part. A cable to a host, or one direction of it, becomes the
+    adapter; the only adapter of a host becomes the host; a direction of a cable between switches
+    becomes that cable.
     """
     kind, row, ends = part.kind, part.row, measured.ends
     if e is not None and kind in ("cable", "direction"):
@@ -135,8 +134,8 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
 
 
 def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
-    """Remove adapters whose host is blamed in another test: a test with a smaller effect may find
-    only one adapter of a slow host."""
+    """Remove adapters whose host another test blames: a test with a smaller effect may find only
+    one adapter of a slow host."""
     host = measured.ends.host
     hosts = {host[row] for kind, row in cases if kind == "host"}
     return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
@@ -266,7 +265,7 @@ def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
 
 def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
     """Report tests whose median pair is far from the model: no part of the fabric stands out, so
-    the cause is common to all."""
+    the cause affects all pairs."""
     out = []
     for test in measured.tests:
         rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))

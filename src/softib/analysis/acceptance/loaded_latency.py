@@ -1,8 +1,8 @@
-"""Latency under load from the packet layer: short messages of some pairs of a round while the
-others send in both directions at full rate. Switches forward packets, so a short message waits for
-packets on a shared link, and on an overloaded link for the packets in the buffers before it. Only
-relevant load is simulated: flows that share a link with the measured paths, directly or through
-other flows.
+"""Latency under load, from the packet layer: some pairs of a round exchange short messages while
+the others send in both directions at full rate. Switches forward packets. So a short message waits
+for packets on a shared link, and on an overloaded link for the packets in the buffers before it.
+Only relevant load is simulated: flows that share a link with the measured paths, directly or
+through other flows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["latency_under_load_us"]
 
 US = 10**6
 SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
-"""Time of the first short message of a pair (buffers are full long before), the interval to the
+"""Time of the first short message of a pair (buffers fill long before that), the interval to the
 next, and the number in each direction."""
 END_PS = SETTLED_PS + (PROBES + 4) * EVERY_PS
 SPEED_FIELDS = (
@@ -35,8 +35,9 @@ def latency_under_load_us(
     e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int
 ) -> np.ndarray:
     """Return half the round-trip time of ``size`` bytes in microseconds for each pair (float64; NaN
-    without a path), the median of :data:`PROBES` messages each way. ``source`` and ``target`` are rows
-    of the acceptance's ends. The pairs of a ``part`` are measured while the other parts send the load."""
+    without a path): the median of :data:`PROBES` messages in each direction. ``source`` and
+    ``target`` are rows of the acceptance's ends. The pairs of a ``part`` are measured while the
+    other parts send the load."""
     out = e.latency_us(source, target, size)
     fabric = _as_built(e)
     for number in np.unique(part).tolist():
@@ -55,8 +56,8 @@ def _both(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _that_meet(
     e: Expectation, source: np.ndarray, target: np.ndarray, probes: np.ndarray, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (pairs of ``probes`` that share a link with the load, pairs of ``others`` that matter
-    to them)."""
+    """Return the pairs of ``probes`` that share a link with the load, and the pairs of ``others``
+    that affect them."""
     probe = _links(e, source[probes], target[probes])
     load = _links(e, source[others], target[others])
     on_load = np.zeros(len(e.gbps), bool)
@@ -91,8 +92,7 @@ def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
 def _wait_us(
     e: Expectation, fabric: Fabric, pairs: tuple[np.ndarray, np.ndarray], load: tuple[np.ndarray, np.ndarray], size: int
 ) -> np.ndarray:
-    """Return the additional time of a message of each of ``pairs`` under ``load``, the mean of both
-    directions."""
+    """Return the additional time of a message of each of ``pairs`` under ``load``: the mean of both directions."""
     a, b = _both(*pairs)
     x, y = _both(*load)
     octets = int(float(e.gbps.max()) * 1e9 / 8 * END_PS / 1e12)

@@ -41,8 +41,8 @@ NODE_DESCRIPTION = re.compile(r"^(?P<host>\S+)[ /:]+(?P<device>[a-z][a-z0-9]*_?\
 
 @dataclass(frozen=True)
 class FabricEnds:
-    """``ends``, and of each: ``row`` of the fabric's end ports (int64), ``port`` of the fabric
-    (int64). ``tree``: its tiers have names."""
+    """``ends``, and for each its ``row`` among the fabric's end ports (int64) and its ``port`` of
+    the fabric (int64). ``tree``: its tiers have names."""
 
     ends: Ends
     row: np.ndarray
@@ -90,7 +90,8 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
 
 
 def ends_of_hosts(hosts: Sequence[str], devices: Sequence[str] = ()) -> Ends:
-    """Return hosts known only by name, each with the ``devices`` (none: the first of each host)."""
+    """Return hosts that are known only by name, each with the ``devices`` (none given: the first
+    device of each host)."""
     rows = [(h, d, r) for h in hosts for r, d in enumerate(devices or [""])]
     none = np.zeros(len(rows), np.int32)
     names = tuple(h for h, _, _ in rows)
@@ -122,8 +123,8 @@ def _rails(hosts: Sequence[str]) -> np.ndarray:
 
 
 def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarray:
-    """Return int32[nodes]: the number of a switch's connected part below the top tier; 0 with
-    fewer than three tiers."""
+    """Return int32[nodes]: the number of the connected part below the top tier to which a switch
+    belongs; 0 with fewer than three tiers."""
     out = np.zeros(fabric.sizes.nodes, np.int32)
     rank = np.asarray(structure.rank)[graph.switch_node]
     top = int(rank.max(initial=0))
@@ -136,7 +137,7 @@ def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarra
 
 
 UNKNOWN_GBPS = 100.0
-"""Assumed rate for the number of iterations if there is no fabric."""
+"""Rate that is assumed for the number of iterations if there is no fabric."""
 LATENCY_SIZE = 2
 """Message size in bytes for latency (perftest's default)."""
 LATENCIES_PER_SECOND = 1000
@@ -173,8 +174,8 @@ def plan_batches(
     at_once: int | None,
     seed: int = 0,
 ) -> AcceptancePlan:
-    """Plan the run. ``seconds``: duration of each program at the expected rate; ``at_once``:
-    maximum number of simultaneous pairs if each must be alone on its links."""
+    """Plan the run. ``seconds``: duration of each program at the expected rate. ``at_once``:
+    maximum number of pairs that run at once, if each must have its links for itself."""
     rounds = rounds_of(ends, per_class, seed)
     sizes = {t.name: LATENCY_SIZE if t.latency else size for t in tests}
     batches: list[Batch] = []
@@ -197,8 +198,8 @@ def plan_batches(
 
 
 def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
-    """Return a batch for each part of the round: its pairs measure, the others are the load. None
-    if a round has a single pair."""
+    """Return a batch for each part of the round: its pairs are measured, and the others are the
+    load. None if a round has a single pair."""
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):
@@ -209,7 +210,7 @@ def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[B
 
 
 def _crossed(e: Expectation, one: Round) -> list[set[int]]:
-    """Return ports that data of each pair leaves by, both directions."""
+    """Return the ports through which data of each pair leaves, in both directions."""
     there, back = e.paths(one.source, one.target), e.paths(one.target, one.source)
     return [set(there.of(i).tolist()) | set(back.of(i).tolist()) for i in range(len(one))]
 

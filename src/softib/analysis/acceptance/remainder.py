@@ -1,4 +1,4 @@
-"""Remaining observations of an acceptance: slow pairs that no blamed part explains, links that
+"""Remaining observations of an acceptance run: slow pairs that no blamed part explains, links that
 trained low, and cables that no pair crossed."""
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from softib.plural import counted
 __all__ = ["Explained", "slow_pairs", "trained_low", "uncrossed"]
 
 SLOW = 0.3
-"""Unexplained loss of bandwidth (share) from which a pair is listed (chosen by softib)."""
+"""A pair is listed from this unexplained loss of bandwidth (share) on; chosen by softib."""
 HALF = 0.5
-"""Unexplained loss (share) from which a single measurement is a warning: momentary disturbances of
-a host are rarely that large."""
+"""A single measurement is a warning from this unexplained loss (share) on: momentary disturbances
+of a host are rarely that large."""
 Explained = Mapping[str, tuple[np.ndarray, np.ndarray, FabricParts, Sequence[Blamed]]]
-"""By test: rows of its measurements, how much worse each is than usual, the parts, those blamed."""
+"""For each test: rows of its measurements, how much worse each is than usual, the parts, and which
+of them are blamed."""
 Place = Callable[[int], list[Location]]
 
 
@@ -69,7 +70,7 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
 
 
 def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Report all links that trained below their kind and are in no other finding."""
+    """Report all links that trained at a lower rate than their kind and are in no other finding."""
     named = {(p.guid, p.portnum) for f in findings for p in f.where}
     f = e.fabric
     low = np.flatnonzero((e.plane.gbps > 0) & (e.plane.gbps < e.gbps) & (f.port_peer > np.arange(f.sizes.ports)))

@@ -1,4 +1,4 @@
-"""Fit the constants of a machine on which the rows of a log depend, judged by halves of the rows."""
+"""Fit the constants of a machine on which the rows of a log depend, and judge the fit by halves of the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["INSIDE", "Calibrated", "Knob", "calibrated", "half_width"]
 INSIDE = 0.9
 """Share of measurements inside a range."""
 CHANGE = 1.25
-"""Times a constant, to see which rows depend on it."""
+"""Factor by which a constant is changed, to see which rows depend on it."""
 LEAST = 0.03
 """Minimum change of a row's time, as a share, that counts as a dependency."""
 ROWS = 2
@@ -28,8 +28,7 @@ ROWS = 2
 SHARES = (1.0, 0.6, 0.36)
 """Start values of the fit for a rate that may be hidden, as factors."""
 MOST = 0.35
-"""Limit of the logarithm of predicted over measured, beyond which an error has constant weight in a
-fit."""
+"""Limit of the logarithm of predicted over measured; beyond it, an error has constant weight in a fit."""
 
 Predict = Callable[[Mapping[str, float]], np.ndarray]
 """Values of the log's rows for values of the knobs."""
@@ -37,8 +36,9 @@ Predict = Callable[[Mapping[str, float]], np.ndarray]
 
 @dataclass(frozen=True)
 class Knob:
-    """A constant of a machine that a log may determine. ``now``: its value without the log. ``limit``: it is a
-    rate that others hide until it is low, and never above that value."""
+    """A constant of a machine that a log may determine. ``now``: its value without the log.
+    ``limit``: the constant is a rate that other rates hide until it is low; it never rises above
+    that value."""
 
     name: str
     now: float
@@ -47,7 +47,7 @@ class Knob:
 
     @property
     def start(self) -> float:
-        """Start value of a fit: above 0, because the scale is logarithmic."""
+        """Start value of a fit; it is above 0, because the scale is logarithmic."""
         return self.now or 1.0
 
     @property
@@ -64,8 +64,8 @@ class Knob:
 @dataclass(frozen=True)
 class Calibrated:
     """``values`` of the fitted knobs; ``kept``: knobs on which the rows do not depend. ``before``,
-    ``after``: logarithms of measured over predicted time by row; ``left_out``: the same of each
-    half, predicted by a fit to the other."""
+    ``after``: logarithms of measured over predicted time, by row. ``left_out``: the same for each
+    half, predicted by a fit to the other half."""
 
     values: dict[str, float]
     kept: tuple[str, ...]
@@ -108,7 +108,7 @@ def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> 
 
 
 def _remembered(predict: Predict) -> Predict:
-    """Return ``predict``, which runs once for the same values."""
+    """Return ``predict`` with its results cached, so that it runs once for the same values."""
     predictions: dict[tuple[tuple[str, float], ...], np.ndarray] = {}
 
     def once(values: Mapping[str, float]) -> np.ndarray:
@@ -131,7 +131,7 @@ def _moved(start: Mapping[str, float], knob: Knob, predict: Predict) -> int:
 def _fitted(
     log: BenchmarkLog, knobs: list[Knob], start: Mapping[str, float], predict: Predict, rows: np.ndarray
 ) -> dict[str, float]:
-    """Return values of ``knobs`` with the smallest squares of the logarithms of ``rows``."""
+    """Return the values of ``knobs`` with the smallest sum of squares of the logarithms of ``rows``."""
     within = lambda v: {k.name: min(v[k.name], k.most) for k in knobs}
     residuals = lambda v: np.clip(log_ratio(log, predict({**start, **within(v)}))[rows], -MOST, MOST)
     starts = [dict(zip([k.name for k in knobs], s, strict=True)) for s in product(*(k.starts for k in knobs))]
@@ -140,7 +140,7 @@ def _fitted(
 
 
 def half_width(ratios: np.ndarray) -> float:
-    """Return half the width of a range that holds :data:`INSIDE` of rows to come, as a logarithm:
-    the quantile that covers one more row than there are (split conformal prediction)."""
+    """Return, as a logarithm, half the width of a range that contains :data:`INSIDE` of future
+    rows: the quantile that covers one more row than there are (split conformal prediction)."""
     ordered = np.sort(np.abs(ratios))
     return float(ordered[min(math.ceil(INSIDE * (len(ordered) + 1)), len(ordered)) - 1])

@@ -1,5 +1,6 @@
-"""Fit a few parameters at once by least squares (Levenberg, Marquardt), each on a logarithmic scale, so that
-parameters with similar effects are distinguished as far as the data allows."""
+"""Fit a few parameters at once by least squares (Levenberg, Marquardt). Each is on a logarithmic
+scale, so that parameters with similar effects are distinguished to the extent that the data
+permits."""
 
 from __future__ import annotations
 

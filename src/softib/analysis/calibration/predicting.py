@@ -72,8 +72,7 @@ def _value(pattern: str, job: Job, size: int, run: Callable[[Job], float]) -> fl
 
 
 def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], float]:
-    """Return runs of an NCCL ``job`` by the law of an idle network, on nodes as ``machine``
-    describes them."""
+    """Return runs of an NCCL ``job`` by the law for an idle network, on nodes as ``machine`` describes them."""
     rows = rows_of(job, hosts)
     placed = machine_of_job(job, hosts.name, rows, hosts.gbps)
     changes: dict[str, Any] = {"constants": machine.nccl}

@@ -19,8 +19,9 @@ LEAST = 0.01
 
 
 def hop_readings(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
-    """Return the cables of the first pair's path from the tables, otherwise those common to all
-    shortest paths, each once (a log that names one end has a path out and back)."""
+    """Return the cables of the first pair's path in the tables; without tables, those that all
+    shortest paths have in common. Each cable is listed once (if a log names only one end, the path
+    goes out and back)."""
     sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
     return [_hop(site, readings, port) for port in {int(site.cable[p]): p for p in reversed(sure)}.values()][::-1]
 

@@ -1,5 +1,4 @@
-"""Combine a failed job's logs, the fabric and the history of its counters:
-:func:`explain_failure`."""
+"""Combine the logs of a failed job, the fabric, and the history of its counters: :func:`explain_failure`."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ __all__ = ["explain_failure", "window_of"]
 BEFORE_S = 180.0
 AFTER_S = 60.0
 UNTIMED_S = 900.0
-"""Seconds analysed before the first error and after the last one, which allows clocks to differ by
-a minute; also before the end of a log without times."""
+"""Seconds that are analysed before the first error and after the last one, so that clocks may
+differ by a minute; also before the end of a log without times."""
 WAITED_S = 2000.0
-"""The same before a symptom caused by a time limit: PyTorch's is 10 or 30 minutes."""
+"""The same before a symptom that a time limit causes: PyTorch's limit is 10 or 30 minutes."""
 DEFERRED = ("collective-timeout", "collective-stuck", "rank-behind", "receive-timeout", "time-limit")
 IDLE_BYTES = 2e6
-"""A port of a job that sent fewer bytes in the window did not carry the job's data."""
+"""A port that sent fewer bytes than this in the window did not carry the job's data."""
 REPORTS = {
     "link-down": "link-down",
     "node-left": "link-down",
@@ -37,18 +36,18 @@ REPORTS = {
     "manager-changed": "",
     "partition-violation": "",
 }
-"""Symptoms reported by kernels and managers, not the job → state of the named port."""
+"""Symptoms that kernels and managers report instead of the job → state of the port that they name."""
 SECONDARY = ("process-died", "tcp-used")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
 NAMING = ("node-failed", "device-fatal")
 """Symptoms whose line names the host that failed."""
 ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeout")
-"""Symptoms that a program prints itself: its host ran then."""
+"""Symptoms that a program prints itself, which shows that its host was running."""
 
 
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
-    """Return the time in which the cause is searched; None if unknown."""
+    """Return the time span in which to look for the cause; None if it is unknown."""
     if at_s is not None:
         return Window(at_s - BEFORE_S, at_s + AFTER_S, "given")
     times = [t for e in log.events for t in (e.first_s, e.last_s) if t is not None]
@@ -61,6 +60,7 @@ def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
         log.written_s - max(before, UNTIMED_S),
         log.written_s + AFTER_S,
         "the log has no times; its modification time is used",
+        log.written_s - BEFORE_S if before < UNTIMED_S else None,
     )
 
 
@@ -141,8 +141,9 @@ def explain_failure(
 
 
 def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[str]) -> JobLog:
-    """Return ``log`` without the errors and connections whose named ends are all of hosts outside of
-    ``hosts``; all of it without ``hosts``. Note what several jobs in one log leave unclear."""
+    """Return ``log`` without the errors and connections whose ends are all on hosts outside
+    ``hosts``; without ``hosts``, return all of it. Notes are added on anything that stays unclear
+    because one log contains several jobs."""
     if len(log.job_ids) > 1 and not hosts:
         notes.append(f"the logs are of jobs {few(log.job_ids)}: use --hosts with the hosts of one job")
     if hosts:
@@ -182,8 +183,7 @@ def _is_of(end: End, site: Site | None, rows: set[int], short: set[str]) -> bool
 
 
 def _roots(events: Sequence[Event]) -> list[Event]:
-    """Return candidate events for the cause, nearest first, without aborts and kills that follow an
-    error."""
+    """Return candidate events for the cause, nearest first; aborts and kills that follow an error are left out."""
     network = [e for e in events if e.symptom in NETWORK]
     others = [e for e in events if e.symptom not in SECONDARY and e.symptom != "aborted"]
     killed = {id(e) for e in events if e.symptom == "process-died" and e.detail in ABORTS and others}
@@ -202,8 +202,8 @@ def _stated(log: JobLog) -> list[tuple[End, End]]:
 
 
 def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return pairs of port rows that failed, otherwise that were connected, otherwise of all hosts
-    of the job; and all ends."""
+    """Return the pairs of port rows that failed; if there are none, those that were connected;
+    otherwise those of all hosts of the job. Also return all ends."""
     tried: set[str] = set()
 
     def port(end: End) -> int:
@@ -259,8 +259,7 @@ def _features(
 
 
 def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
-    """Return whether the P_Keys at index 0, which programs use by default, prevent communication of
-    two ports."""
+    """Return whether the P_Keys at index 0, which programs use by default, prevent two ports from communicating."""
     first, second = pkeys_of(f, a)[0], pkeys_of(f, b)[0]
     return (first & 0x7FFF) != (second & 0x7FFF) or not (first | second) & 0x8000
 

@@ -58,10 +58,10 @@ MOST_BYTES = 256 << 20
 MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
 DIGITS = 18
 SLURM_KEYS = frozenset({"job_state", "state", "nodes", "job_resources"})
-"""Keys of which Slurm writes at least one for each job."""
+"""Keys of which Slurm writes at least one per job."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
-"""States of jobs that do not run yet, or no longer run; their times are planned times."""
+"""States of jobs that do not run yet or no longer run; their times are planned times."""
 OWNER_LABELS = (
     "batch.kubernetes.io/job-name",
     "job-name",
@@ -90,8 +90,8 @@ class ScheduledJob:
 
 
 def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | None = None) -> list[ScheduledJob]:
-    """Return the running jobs of a file (or of its parsed content), or those that ran at the clock
-    time ``at_s`` according to the scheduler (YAML has no times: its jobs always ran). Raises
+    """Return the running jobs in a file (or in its parsed content), or those that ran at the clock
+    time ``at_s`` according to the scheduler (jobs in YAML have no times and always ran). Raises
     :class:`UnreadableFile` and :class:`InputError` in one line."""
     stated, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
     if isinstance(stated, Mapping) and stated.get("kind") == "Pod":  # kubectl get pod NAME -o json
@@ -112,7 +112,7 @@ def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | 
 
 
 def _complain(stated: Mapping[str, Any], of: str) -> None:
-    """Raise Slurm's error: without its controller Slurm writes a reason instead of jobs."""
+    """Raise Slurm's error: without its controller, Slurm writes a reason in place of jobs."""
     errors = stated.get("errors")
     if not stated["jobs"] and isinstance(errors, list) and errors:
         why = errors[0].get("description") or errors[0].get("error") if isinstance(errors[0], Mapping) else errors[0]
@@ -156,8 +156,8 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
 
 
 def _nodes(job: Mapping[str, Any]) -> str:
-    """Return the hostlist: ``nodes`` of the job, or ``job_resources.nodes``, a text before Slurm
-    23.11, then an object with ``list`` and ``allocation``; "" without any."""
+    """Return the hostlist. It is ``nodes`` of the job, or ``job_resources.nodes``: a text before
+    Slurm 23.11, later an object with ``list`` and ``allocation``. "" if there is none."""
     resources = job.get("job_resources")
     nodes = job.get("nodes") or (resources.get("nodes") if isinstance(resources, Mapping) else None)
     if isinstance(nodes, Mapping):
@@ -187,7 +187,7 @@ def _then(states: set[str], span: tuple[float | None, float | None], at_s: float
 
 
 def _pods(items: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:
-    """Return the jobs of pods: pods of one owner are one job. Pods without a node, or that have
+    """Return the jobs of pods; all pods of one owner are one job. Pods without a node, or that have
     ended, are skipped."""
     pods = [p for p in items if isinstance(p, Mapping) and p.get("kind", "Pod") == "Pod"]
     if items and not pods:
@@ -248,7 +248,7 @@ def expand_hostlist(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas outside of brackets."""
+    """Split at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c == "[") - (c == "]")

@@ -1,6 +1,6 @@
-"""Jobs on a fabric: the links that each may use, the jobs that share a link, and their expected
-slowdown. A job's traffic is unknown: all its hosts may communicate, adapter n of one with adapter n
-of the other (rails), as in collective libraries.
+"""Jobs on a fabric: the links that each may use, the jobs that use a link together, and their
+expected slowdown. A job's traffic is unknown. Any of its hosts may communicate, with adapter n of
+one using adapter n of the other (rails), as in collective libraries.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["JobLinks", "JobOnFabric", "place_jobs"]
 
 EVERY_PAIR = 512
-"""Largest number of ports of a job's rail for which all pairs are examined; beyond, :data:`SHIFTS`
-shifts, which cover the links used by many pairs."""
+"""Largest number of ports in a job's rail for which all pairs are examined; beyond, :data:`SHIFTS`
+shifts are used, which cover the links that many pairs use."""
 SHIFTS = 256
 ROUNDS = 8
 """Number of random permutations of each job for the mean slowdown."""
@@ -34,7 +34,7 @@ ROUNDS = 8
 
 @dataclass(frozen=True)
 class JobOnFabric:
-    """A job: ``hosts`` found on the fabric, ``missing`` ones that are not; ``ends`` rows of the
+    """A job. ``hosts`` are found on the fabric, ``missing`` are not. ``ends``: rows of the
     network's hosts; ``rail`` of each (same index)."""
 
     job: ScheduledJob
@@ -92,15 +92,16 @@ class JobLinks:
 
     def sharing(self, job: int) -> dict[str, int]:
         """Return the other jobs that may use links of this one, with the number of shared links
-        (each direction of a cable counts), the most first."""
+        (each direction of a cable counts), most first."""
         count = (self.uses[:, self.uses[job]]).sum(axis=1)
         order = np.argsort(-count, kind="stable")
         return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
 
     def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None, seed: int = 0) -> list[float]:
-        """Return the expected slowdown of each job's messages compared with running alone on a
-        fault-free fabric: all jobs at once, each in random permutations, every link shared evenly (static
-        layer). ``slow_gbps``: actual rate of the port at (NodeGUID, portnum) and its peer.
+        """Return the expected slowdown of each job's messages, compared with a run alone on a
+        fault-free fabric. All jobs run at once, each in random permutations, and every link is
+        shared evenly (static layer). ``slow_gbps``: actual rate of the port at (NodeGUID, portnum)
+        and its peer.
         """
         rate = self._rates(slow_gbps or {})
         alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))
@@ -157,7 +158,7 @@ def _mean_ps(network: Network, src: np.ndarray, dst: np.ndarray) -> float:
 
 
 def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return a random cyclic permutation of each rail of a job: no port sends to itself."""
+    """Return a random cyclic permutation for each rail of a job, so that no port sends to itself."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
         ends = rng.permutation(job.ends[job.rail == rail])
@@ -170,7 +171,7 @@ def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray
 def place_jobs(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, jobs: Sequence[ScheduledJob]) -> JobLinks:
     """Find the jobs' hosts on a routed fabric, and the links that their traffic may take.
 
-    A host is found by the name of a node, or the part before the adapter (``node-1`` of ``node-1
+    A host is found by the name of a node, or by the part before the adapter (``node-1`` of ``node-1
     mlx5_0``), with or without domain.
     """
     links = fabric.port(graph.switch_node[graph.link_switch], graph.out_port.astype(np.int64))
@@ -228,7 +229,7 @@ def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> t
 
 
 def _pairs(job: JobOnFabric) -> tuple[np.ndarray, np.ndarray]:
-    """Return all pairs of each rail, or those of shifts."""
+    """Return all pairs of each rail, or the pairs of some shifts."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
         ends = job.ends[job.rail == rail]

@@ -13,8 +13,7 @@ __all__ = ["pod_span", "ran_at", "slurm_span"]
 Span = tuple[float | None, float | None]
 """Clock times in seconds since 1970; None: not known, or not yet."""
 GOING = frozenset({"RUNNING", "SUSPENDED"})
-"""States of Slurm in which ``end_time`` is when the time limit will be over, not when the job
-ended."""
+"""States of Slurm in which ``end_time`` is the time at which the limit will be reached, not the end of the job."""
 
 
 def ran_at(span: Span, at_s: float) -> bool:
@@ -37,8 +36,8 @@ def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
 
 
 def _slurm_number(value: Any) -> float | None:
-    """Return seconds since 1970, as a number or (Slurm 23.02 and later) ``{"set": true, "infinite":
-    false, "number": N}``; 0 is none."""
+    """Return seconds since 1970, from a number or (Slurm 23.02 and later) from ``{"set": true,
+    "infinite": false, "number": N}``; 0 means none."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
@@ -47,7 +46,7 @@ def _slurm_number(value: Any) -> float | None:
 
 
 def pod_span(status: Mapping[str, Any]) -> Span:
-    """Return ``startTime`` of a pod, and when the last of its containers ended, where all have."""
+    """Return ``startTime`` of a pod, and the time at which the last of its containers ended, if all have ended."""
     begin, containers = _rfc3339(status.get("startTime")), status.get("containerStatuses")
     if status.get("phase") not in ("Succeeded", "Failed") or not isinstance(containers, list):
         return begin, None

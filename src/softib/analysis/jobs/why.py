@@ -34,12 +34,12 @@ class RankedCause(Result):
     probability: float
     meaning: str
     where: list[CauseLocation]
-    """The most probable locations; empty for a cause of the whole job."""
+    """The most probable locations; empty if the cause affects the whole job."""
     evidence: list[str]
     command: str
     """Next command or action."""
     reason: str
-    """Reason for its prior in the table."""
+    """Reason for the prior probability, from the table."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The ports that limited a run, by cause: flows through each, hop, and remedies."""
+"""The ports that limited a run, with the cause: the flows through each, the hop, and remedies."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
 SHOWN_PAIRS = 3
 UNEVEN = 1.5
-"""A link with this many times the load of its siblings on the switch is busier because of the
-tables."""
+"""If a link has this many times the load of its siblings on the switch, the tables are the reason."""
 FULL = 0.95
 SHARE_OF_CREDITS = 0.5
-"""A link that carried this share of its credits' limit, over the whole run, waited for credits."""
+"""A link that carried this share of its credits' limit over the whole run waited for credits."""
 AS_BUSY = 0.98
-"""A host's own link with this share of a port's load is a limit as much as the port is.
+"""A host's own link with at least this share of a port's load is as much of a limit as the port.
 """
 HARDLY = 0.02
 """Below this load no link counts as busy."""
 BUSY = 0.5
-"""Load from which a port may delay others; when no port reaches it, the run did not wait for links.
+"""A port may delay others from this load on; if no port reaches it, the run did not wait for links.
 """
 SEEN = {
     "pause_frames_received": "pause frames stopped it",
@@ -35,7 +34,7 @@ SEEN = {
 }
 """Figures of an Ethernet port that its cause mentions."""
 CROWD = 1.5
-"""Mean number of messages under way from which senders delay each other."""
+"""Senders delay each other from this mean number of messages in flight on."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,8 @@ class EngineLoad:
 
 
 def busy_ports(run: RunResult, n: int = 5) -> list[BusyPort]:
-    """Return the ``n`` ports with the largest load, the largest first; of equal loads ports inside
-    the fabric first."""
+    """Return the ``n`` ports with the largest load, largest first; among equal loads, ports inside
+    the fabric come first."""
     f = run.fabric
     inside = (f.switch_of_node[f.port_node] >= 0) & (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0)
     order = np.lexsort((np.arange(len(run.load)), ~inside, -np.round(run.load, 6)))
@@ -126,8 +125,7 @@ def _busy(run: RunResult, port: int, slow: np.ndarray) -> BusyPort:
 
 
 def _hashed(run: RunResult, port: int) -> BusyPort:
-    """Return cause at a port of Ethernet. The run does not record which flows the hash led over
-    it."""
+    """Return the cause at a port of Ethernet. The run does not record which flows the hash sent over it."""
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
@@ -184,8 +182,8 @@ def _mean_of_others(run: RunResult, port: int) -> float:
 
 
 def _host_links(run: RunResult, messages: np.ndarray) -> float:
-    """Return the load of the busier of the two hosts' links, for the one of ``messages`` with the
-    smallest."""
+    """Return the load of the busier of the two hosts' links, for the message of ``messages`` for
+    which it is smallest."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
     receiver = f.port_peer[run.plane.ends[m.dst[messages]]]
@@ -193,8 +191,9 @@ def _host_links(run: RunResult, messages: np.ndarray) -> float:
 
 
 def _exchanged(run: RunResult, port: int, rows: np.ndarray) -> bool:
-    """Return whether a receiver's link is busy with an exchange, for example a collective: the host sends for
-    as long as it receives, and the senders of the messages ``rows`` are half as busy in the mean by bytes."""
+    """Return whether a receiver's link is busy with an exchange, for example a collective: the host
+    sends for as long as it receives, and the senders of the messages ``rows`` are on average (by
+    bytes) half as busy."""
     f, m = run.fabric, run.messages
     busy = np.average(run.load[run.plane.ends[m.src[rows]]], weights=m.size[rows].astype(float))
     return bool(min(run.load[f.port_peer[port]] * 0.5, busy) >= 0.5 * AS_BUSY * run.load[port])
@@ -203,8 +202,8 @@ def _exchanged(run: RunResult, port: int, rows: np.ndarray) -> bool:
 def _cause(
     run: RunResult, port: int, rows: np.ndarray, sources: int, targets: int, at_once: float
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return why the port is busy, what would help, and that as changes of a what-if. ``rows``: the messages
-    that cross it; ``at_once``: mean number of messages under way."""
+    """Return why the port is busy, what would help, and the corresponding changes of a what-if.
+    ``rows``: the messages that cross it; ``at_once``: mean number of messages under way."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if run.load[port] * run.plane.gbps[port] >= SHARE_OF_CREDITS * run.plane.credits.gbps[port]:
         return (
@@ -329,7 +328,7 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
 
 
 def engine_loads(run: RunResult) -> list[EngineLoad]:
-    """Return the load of the busiest link between switches under each other engine, the lowest
+    """Return the load of the busiest link between switches with each other engine's tables, lowest
     first. Empty if no link between switches carries traffic. Static loads of the same bytes;
     engines that cannot route this fabric are omitted."""
     from softib.errors import SoftibError
@@ -358,7 +357,7 @@ def engine_loads(run: RunResult) -> list[EngineLoad]:
 
 
 def _busiest_bytes(run: RunResult, network: object) -> float:
-    """Return ps that the busiest link between switches needs for the run's bytes (over 8000)."""
+    """Return the time in ps that the busiest link between switches needs for the run's bytes (over 8000)."""
     from softib.sim import static
     from softib.sim.static_network import Network
 

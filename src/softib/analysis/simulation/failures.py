@@ -19,7 +19,7 @@ __all__ = ["FailureFigures", "FaultEffect", "ManagerOfRun", "Retransmission", "f
 
 @dataclass
 class FaultEffect(Result):
-    """A fault of a run; times are null for what did not happen."""
+    """A fault of a run; times are null for events that did not happen."""
 
     at_us: float
     kind: str
@@ -80,11 +80,11 @@ class FailureFigures(Result):
     management: ManagerOfRun
     retransmission: Retransmission
     unreachable: list[str]
-    """Ports with traffic that no link joined to the rest at the end."""
+    """Ports with traffic that no link connected to the rest at the end."""
 
 
 def fault_effects(run: FailureRun) -> list[FaultEffect]:
-    """Return the effect of each fault, and when the manager had dealt with it."""
+    """Return the effect of each fault, and the time at which the manager had handled it."""
     effects = []
     broken, back = iter(run.broken), iter(run.paths_back_ps)
     for r in run.records:

@@ -1,5 +1,4 @@
-"""A comparison of networks: document of ``softib compare --json``, and source of its text and
-page."""
+"""A comparison of networks: the document of ``softib compare --json``, from which its text and page are made."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ class JobOver(Result):
 
 @dataclass
 class PriceRange(Result):
-    """Sources disagree, so a price is a range."""
+    """A price range, because sources disagree."""
 
     currency: str
     low: float
@@ -61,29 +60,29 @@ class Network(Result):
     """Rate of a host's fastest link."""
     completion_us: float | None = None
     ratio: float | None = None
-    """Completion over that of the fabric as it is."""
+    """Completion time relative to that of the fabric as it is."""
     p50_us: float | None = None
     p99_us: float | None = None
     cpu_share: float | None = None
-    """Mean of the hosts: time of their processors for messages over the time of the run."""
+    """Mean over hosts: the time that their processors spend on messages, divided by the time of the run."""
     cpu_share_most: float | None = None
     good: bool = False
     end_agrees: bool | None = None
-    """Whether its completion is within 5 % of the packet layer's."""
+    """Whether its completion time is within 5 % of the packet layer's."""
     why: str = ""
-    """Why it could not run, or why the layer's answer may be off."""
+    """Reason why it could not run, or why the layer's answer may be wrong."""
     wall_s: float | None = None
     price: PriceRange | None = None
     """Price of the fabric with this network; null if the cost book lacks an item."""
     per_price: float | None = None
-    """Performance (inverse of completion) for the middle price, over that of the fabric as it is.
+    """Performance (inverse of completion time) per middle price, relative to the fabric as it is.
     """
     jobs: list[JobOver] = field(default_factory=list)
 
 
 @dataclass
 class HalfPrice(Result):
-    """A network at half the price or less: shares of the fabric as it is."""
+    """A network at half the price or less; figures are relative to the fabric as it is."""
 
     network: str
     price: float
@@ -109,4 +108,4 @@ class NetworkComparison(Result):
     """Networks at half the price or less; null if the cost book has no price of the present
     fabric."""
     notes: tuple[str, ...]
-    """Assumptions of the figures, and missing figures."""
+    """Assumptions behind the figures, and figures that are missing."""

@@ -42,8 +42,8 @@ def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
 
 
 def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
-    """Return the ``n`` port VLs with the longest queues, the longest first, as shares of the
-    longest of all; None without any queue."""
+    """Return the ``n`` port VLs with the longest queues, longest first, as shares of the longest of
+    all; None if there are no queues."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape
@@ -57,8 +57,8 @@ def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | 
 
 
 def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return ``(row of each port, names)``: -1 without a link; hosts to switches, then between
-    switches by how far these are from hosts, then switches to hosts."""
+    """Return ``(row of each port, names)``; the row is -1 without a link. Rows are: hosts to
+    switches; then between switches, by their distance from hosts; then switches to hosts."""
     f = fabric
     peer = np.maximum(f.port_peer, 0)
     switch = f.is_switch[f.port_node]

@@ -40,15 +40,15 @@ WIDTH = 33
 
 
 def named_port(fabric: Fabric, place: str) -> int:
-    """Return the row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that
-    is not there."""
+    """Return the row of port ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port
+    that does not exist."""
     node, colon, number = place.rpartition(":")
     return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
 def port_counters(run: RunResult, place: str) -> dict[str, int]:
-    """Return PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest
-    value. Raises :class:`InputError` for a port that is not there."""
+    """Return PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``) by field; each stops at its maximum.
+    Raises :class:`InputError` for a port that is not there."""
     port = named_port(run.fabric, place)
     row, fields = run.outcome.counters[port], PortCounters.fields
     counted = {
@@ -91,10 +91,10 @@ class JobTimes:
 
 @dataclass
 class RunResult:
-    """The outcome of ``messages`` on ``fabric``. ``jobs``: names behind ``messages.job``;
-    ``engine``: computed the tables; ``failures``: faults and the manager's reaction. ``of_tables``:
-    notes on tables of another engine than the requested one, and on hosts without a route;
-    ``of_workload``: assumptions of the jobs."""
+    """The outcome of ``messages`` on ``fabric``. ``jobs``: names for ``messages.job``. ``engine``:
+    the engine that computed the tables. ``failures``: faults and the manager's reaction.
+    ``of_tables``: notes on tables of an engine other than the requested one, and on hosts without a
+    route. ``of_workload``: assumptions of the jobs."""
 
     plane: Plane
     hosts: Hosts
@@ -116,7 +116,7 @@ class RunResult:
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric with the tables that the run took."""
+        """The fabric with the tables that the run used."""
         return self.plane.fabric
 
     @property
@@ -181,8 +181,8 @@ class RunResult:
 
     @cached_property
     def octets(self) -> np.ndarray:
-        """Bytes that each port sent in packets of messages (float64[ports]); of Ethernet all bytes
-        that took time on the link."""
+        """Bytes that each port sent in packets of messages (float64[ports]); for Ethernet, all
+        bytes that took time on the link."""
         if self.outcome.port_figures:
             c = self.outcome.counters
             return c["port_xmit_data"] * 4.0 + c["port_xmit_pkts"] * ETHERNET_OVERHEAD
@@ -206,8 +206,8 @@ class RunResult:
 
     @property
     def _inside(self) -> np.ndarray:
-        """Ports between switches and their aggregation nodes, in a run that reduces there. They are
-        inside the switch and are not a limit (bool[ports])."""
+        """Return the ports between switches and their aggregation nodes, in a run that reduces
+        there. They are inside the switch and are not a limit (bool[ports])."""
         f = self.fabric
         return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
 

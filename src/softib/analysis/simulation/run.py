@@ -53,8 +53,8 @@ AT_ONCE = 1 << 20
 def phases_of(
     tables: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """Return :func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``tables``, each pair on
-    the SL that its manager states.
+    """Return :func:`softib.sim.fluid_phases.shift_phases` for all hosts of ``tables``, with each
+    pair on the SL that its manager states.
 
     Raises :class:`InputError` for a pair that no path leads to, or that shares no partition.
     """
@@ -83,9 +83,9 @@ def _path_sl(tables: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
 LAYERS = ("static", "fluid", "packet")
 NOT_RUN: Any = None
 MOST_LOGGED = 10_000_000
-"""Packet hops of a run whose packets are logged at all ports: each takes some 200 bytes."""
+"""Largest number of packet hops of a run whose packets are logged at all ports: each takes about 200 bytes."""
 MOST_NAMED = 6
-"""Ports of a deadlock that a note names."""
+"""Number of ports that a note on a deadlock names."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Recording:
 
     ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
     Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
-    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: what packets do at all ports.
-    ``jobs_apart``: each job gets a separate service level, and with it a VL from the fabric's
-    tables. ``scale``: factors of the fabric's latencies and rates (fluid and static layers).
+    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: every event of a packet at any
+    port. ``jobs_apart``: each job gets a separate service level and, through the fabric's tables, a
+    VL. ``scale``: factors of the fabric's latencies and rates (fluid and static layers).
     """
 
     samples: bool = False
@@ -108,8 +108,8 @@ class Recording:
     packets: bool = False
 
     def interval_ps(self, plane: Plane, m: Messages, laid: Laid) -> int:
-        """Return the interval of samples, 0 without: by default a hundredth of the time that the
-        busiest link needs at least."""
+        """Return the interval of samples, 0 without samples; by default, a hundredth of the minimum
+        time of the busiest link."""
         if self.sample_ps or not self.samples:
             return self.sample_ps
         octets = np.repeat(wire_octets(m, packets_of(m, laid.mtu)), np.diff(laid.first))
@@ -118,8 +118,7 @@ class Recording:
         return max(int(busy_ps.max(initial=0.0)) // 100, 1000)
 
     def packet_options(self, of: RunResult, m: Messages, laid: Laid) -> PacketOptions:
-        """Return the options of ``of`` for the packet layer, with what to record of ``m`` on the
-        paths ``laid``."""
+        """Return the options of ``of`` for the packet layer, with what to record of ``m`` on the paths ``laid``."""
         from softib.sim.packet import PacketOptions
 
         plane = of.plane
@@ -163,7 +162,7 @@ def run_workload(
 ) -> RunResult:
     """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed.
     ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
-    ``hosts``: what messages cost the hosts, as a fabric file's ``hosts``.
+    ``hosts``: message costs of the hosts, as in ``hosts`` of a fabric file.
 
     Raises :class:`InputError` if the workload does not fit: fewer hosts than it needs, a
     destination without a path.
@@ -203,8 +202,7 @@ def run_workload(
 
 
 def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray) -> tuple[str, ...]:
-    """Return a warning where jobs force other SLs than the engine states (``forced``: bool by
-    message)."""
+    """Return a warning if jobs force SLs other than those that the engine states (``forced``: bool by message)."""
     if not forced.any():
         return ()
     names, n = ", ".join(jobs[k] for k in np.unique(m.job[forced]).tolist()), int(forced.sum())
@@ -258,8 +256,8 @@ def run_messages(
 
 
 def _run_with_faults(frame: RunResult, tables: Routed, recording: Recording, progress: Progress | None) -> RunResult:
-    """Run the messages of ``frame`` on a copy of the fabric while the workload's faults happen,
-    with its manager on the same clock.
+    """Run the messages of ``frame`` on a copy of the fabric while the faults of the workload
+    happen, with the manager on the same clock.
 
     Raises :class:`InputError` and :class:`UnknownName` for an impossible fault, and if a manager
     would replace tables of a dump.
@@ -316,14 +314,14 @@ def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: Fai
 
 
 def _with_time_last(progress: Progress | None) -> Progress | None:
-    """Return ``progress`` as the packet layer calls it: time first."""
+    """Return ``progress`` in the form in which the packet layer calls it: time first."""
     return None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
 
 
 def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions | None:
-    """Return options that watch all ports on the path of a traced message's packets, None if
-    they are already watched. Acknowledgements, adaptive routing and a manager that re-routes take other
-    ports than the path; a second run with these options is the same to the bit."""
+    """Return options that watch all ports on the path of a traced message's packets; None if they
+    are already watched. Acknowledgements, adaptive routing and a manager that re-routes use other
+    ports than the path. A second run with these options is identical to the bit."""
     from softib.sim.packet.timeline import ports_of_message
 
     ports: set[int] = set()
@@ -335,7 +333,7 @@ def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions 
 
 
 def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
-    """Return the row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``.
+    """Return the row of the message that ``text`` names: a number, or ``SOURCE->DESTINATION#n``.
     Raises :class:`InputError`, one line."""
     word = str(text).strip()
     row = whole_number(word)
@@ -361,8 +359,7 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
 
 
 def _all_ports(plane: Plane, m: Messages, laid: Laid) -> tuple[int, ...]:
-    """Return all cabled ports. Raises :class:`LimitError` where packets would pass more of them
-    than are logged."""
+    """Return all cabled ports. Raises :class:`LimitError` if packets would pass more ports than can be logged."""
     hops = int((packets_of(m, laid.mtu) * np.diff(laid.first)).sum())
     if hops > MOST_LOGGED:
         raise LimitError(
@@ -372,6 +369,6 @@ def _all_ports(plane: Plane, m: Messages, laid: Laid) -> tuple[int, ...]:
 
 
 def _with_peers(plane: Plane, ports: tuple[int, ...]) -> tuple[int, ...]:
-    """``ports`` and the other ends of their cables, ascending."""
+    """Return ``ports`` and the other ends of their cables, ascending."""
     peer = plane.fabric.port_peer
     return tuple(sorted({p for port in ports for p in (port, int(peer[port])) if p >= 0}))

@@ -1,6 +1,6 @@
-"""Jobs of a run: their latencies, each without the others, and the processor time that programs
-spend on messages. TCP: the kernel's stack as the packet layer counted it; verbs: a cost for each
-work request and completion."""
+"""Jobs of a run: their latencies, each job without the others, and the processor time that programs
+spend on messages. For TCP, this is the kernel's stack as the packet layer counted it; for verbs, a
+cost for each work request and completion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ASSUMED = (
 
 
 def processor_share(run: RunResult) -> dict[str, float]:
-    """Return ``cpu_share`` (mean of the hosts that send or receive), ``cpu_share_most`` (the
+    """Return ``cpu_share`` (mean over the hosts that send or receive), ``cpu_share_most`` (the
     busiest host) and ``cpu_us`` (of all hosts). Computations of the workload do not count."""
     m, hosts = run.messages, len(run.plane.ends)
     sent = np.flatnonzero(~m.computes & (run.outcome.began_ps >= 0))
@@ -61,9 +61,9 @@ def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
 
 
 def request_figures(run: RunResult, job: int) -> dict[str, float]:
-    """Return figures of a job of requests and responses; empty for other jobs. ``requests``: number
-    that ended; ``per_s``: rate from the first to the last; percentiles of their times in µs, from
-    the begin of the command to the arrival of the response."""
+    """Return the figures of a job of requests and responses; empty for other jobs. ``requests``:
+    number of requests that ended. ``per_s``: rate from the first to the last. Percentiles of their
+    times in µs, from the begin of the command to the arrival of the response."""
     m, o = run.messages, run.outcome
     asks, ends = m.requests[m.job[m.requests[:, 0]] == job].T
     done = (o.began_ps[asks] >= 0) & (o.arrived_ps[ends] >= 0)
@@ -81,9 +81,9 @@ def request_figures(run: RunResult, job: int) -> dict[str, float]:
 
 
 def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
-    """Return for each job ``took_us`` alone, ``slowdown`` (its time in the run divided by that) and
-    the slowdown of each percentile of its latencies; NaN if it did not complete. Messages that wait
-    for another job's begin at their own time."""
+    """Return for each job: ``took_us`` alone; ``slowdown``, its time in the run divided by that;
+    and the slowdown of each percentile of its latencies. NaN if it did not complete. Messages that
+    wait for a message of another job begin at their own time."""
     by_job: dict[str, dict[str, float]] = {}
     together = run.job_times()
     for k, name in enumerate(run.jobs):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Victims", "alone_ps", "flows_through", "queue_wait_ps", "slowdowns", "victims_of"]
 
 SLOWED = 1.2
-"""A message that takes this many times as long as alone is a victim."""
+"""A message is a victim if it takes this many times as long as alone."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Flow(Result):
 
 @dataclass(frozen=True)
 class Victims:
-    """Messages that do not cross the port, but share a link and VL upstream with flows that do, and
-    took :data:`SLOWED` times as long as alone. ``worst``: row of the slowest, with its
+    """Messages that do not cross the port but share an upstream link and VL with flows that do, and
+    that took :data:`SLOWED` times as long as alone. ``worst``: row of the slowest, with its
     ``slowdown``."""
 
     messages: int
@@ -79,7 +79,7 @@ def queue_wait_ps(run: RunResult) -> np.ndarray:
 
 
 def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], int]:
-    """Return the ``n`` largest flows through ``port``, and the number of all."""
+    """Return the ``n`` largest flows through ``port``, and the number of all flows."""
     m, laid = run.messages, run.plane.lay(run.messages)
     entries = np.flatnonzero((laid.port >> 4 == port)[laid.channel])
     rows = np.searchsorted(laid.first, entries, side="right") - 1

@@ -1,8 +1,8 @@
 """An acceptance run: runs every batch of its plan in turn and records it in the journal; later batches
 omit hosts that fail.
 
-Before the first batch each host is checked by itself: it must answer and have perftest, so that a failure there is
-known to be the host's.
+Before the first batch, each host is checked alone: it must answer and have perftest. A failure
+there is thus known to be the host's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Batch", "Exchange", "exchange_ports", "run_campaign", "unfit_hosts"]
 
 
 AT_ONCE = 32
-"""Hosts that are tried at the same time."""
+"""Number of hosts that are checked at the same time."""
 LIMIT_S = 20.0
 """Seconds that a host has to answer: twice the time that ssh waits for a connection."""
 LOOK_S = 0.02
@@ -39,8 +39,8 @@ ARE_THERE = 'for p; do command -v "$p" >/dev/null || { echo "$p: not found; inst
 
 
 def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequence[str]) -> dict[str, str]:
-    """Maps each of the hosts of ``ports`` that cannot measure to the reason. Takes no longer than :data:`LIMIT_S`
-    for each :data:`AT_ONCE` of them."""
+    """Maps each of the hosts of ``ports`` that cannot measure to the reason. This takes at most
+    :data:`LIMIT_S` for each :data:`AT_ONCE` hosts."""
     waiting = list({p.host: p for p in ports}.values())[::-1]
     begun: list[tuple[HostPort, Program, float]] = []
     unfit: dict[str, str] = {}
@@ -65,7 +65,7 @@ def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequenc
 
 
 def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
-    """Return the error of the host as one line; "" without one."""
+    """Return the host's error as one line; "" if there is none."""
     code, text = program.code, reason_of(program.output)
     if code == 0:
         return ""
@@ -106,11 +106,10 @@ def _free(port: int) -> bool:
 
 
 OVERHEAD_S = 30.0
-"""How many seconds a program may take beyond :data:`SLOWEST` times its expected time."""
+"""Seconds that a program may take in addition to :data:`SLOWEST` times its expected time."""
 SLOWEST = 30.0
 STRIKES = 3
-"""Number of partners with which a host may fail before it is omitted, even if no failure was certainly
-its own.
+"""A host is omitted after it failed with this number of partners, even if no failure was certainly its own.
 """
 
 
@@ -127,8 +126,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that send both ways at
-    the same time, and are not measured."""
+    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that
+    send in both directions at the same time and are not measured."""
 
     round: int
     test: str
@@ -158,7 +157,7 @@ def run_campaign(
     batches that are done, of all batches, and the seconds that the rest is expected to take.
     ``extra``: further arguments of perftest."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
-    # Servers of a run that died may still listen on hosts: a resumed run uses ports after theirs.
+    # Servers of a run that died may still listen on hosts, so a resumed run uses ports after theirs.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
     out = _unfit(batches, done, ports, launcher, program)
     strikes: dict[int, set[int]] = {}
@@ -197,8 +196,8 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """Return srun's message if the allocation has ended, else "". It is not counted against a host,
-    and no further program is started."""
+    """Return srun's message if the allocation has ended, otherwise "". It is not counted against a
+    host, and no further program is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 
@@ -214,8 +213,8 @@ def _unfit(
     launcher: Launcher,
     program: str,
 ) -> dict[str, str]:
-    """Return hosts that still have something to measure but do not answer, or lack perftest. All
-    nodes of a running fabric are this machine: there the first pairs show it."""
+    """Return the hosts with remaining measurements that do not answer or lack perftest. All nodes
+    of a running fabric are this machine, so the first pairs show it there."""
     rows = {row for b in batches for p in _left(b, done) for row in (p.source, p.target)}
     if launcher.name == "local" or not rows:
         return {}
@@ -253,7 +252,7 @@ def _run(
 def _leave_out(
     entry: dict[str, Any], ports: Sequence[HostPort], out: dict[str, str], strikes: dict[int, set[int]]
 ) -> None:
-    """Hosts that failed by themselves, or that failed with several partners and never succeeded."""
+    """Omit hosts that failed alone, or that failed with several partners and never succeeded."""
     for source, target, _ in entry["values"]:
         strikes.pop(source, None)
         strikes.pop(target, None)

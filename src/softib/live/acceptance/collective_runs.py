@@ -16,7 +16,7 @@ OUTPUT_MOST = 16 << 20
 """Largest output in characters."""
 LOOK_S = 0.1
 REASON_LINES = 3
-"""Lines of a message: mpirun wraps its own."""
+"""Number of lines of output in a message: mpirun wraps its messages."""
 
 
 class BenchmarkRun(NamedTuple):
@@ -52,7 +52,7 @@ def run_benchmark(command: Sequence[str], limit_s: float = LIMIT_S) -> Benchmark
 
 
 def _reason_of(output: str) -> str:
-    """Return the first lines that are no table, in one."""
+    """Return the first lines that are not part of a table, joined into one."""
     lines = [line.strip() for line in output.splitlines()]
     text = [line for line in lines if line.strip("-= ") and not line.startswith("#") and not line[0].isdecimal()]
     return " ".join(text[:REASON_LINES])[:200]

@@ -1,5 +1,4 @@
-"""A round of a cover run on hosts: all flows send at once, and the counters of the fabric are read
-meanwhile."""
+"""A round of a cover run on hosts: all flows send at once while the counters of the fabric are read."""
 
 from __future__ import annotations
 
@@ -14,14 +13,15 @@ from softib.live.acceptance.perftest import Run
 __all__ = ["CoverReadings", "cover_round"]
 
 DEPTH, MOST_DEPTH = 16, 512
-"""Messages that each sender has posted; on a running fabric at most."""
+"""Number of messages that each sender has posted, and its maximum on a running fabric."""
 QUEUE_S = 0.25
-"""Time for which a sender of a running fabric has posted messages: longer than it waits for a processor, and short in
-a round, since flows that share links by adaptive routing take turns in these times."""
+"""Time for which a sender on a running fabric has posted messages in advance. It is longer than a
+sender waits for a processor, and short compared with a round, because flows that share links by
+adaptive routing take turns in periods of this length."""
 STARTS_S = 90.0
-"""Seconds from the start of the programs until counters are watched, whether all send or not."""
+"""Seconds from the start of the programs until counters are watched, whether or not all programs send."""
 LOOK_S = 0.5
-"""Seconds between two looks at programs and counters until then."""
+"""Seconds between two checks of programs and counters until then."""
 
 T = TypeVar("T")
 
@@ -50,9 +50,10 @@ def cover_round(
 ) -> CoverReadings[T]:
     """Return readings over ``seconds``, and the errors of pairs.
 
-    Each pair sends messages of ``size`` bytes one way until the last reading is there. The first one
-    is taken when ``all_send`` accepts the two readings before it, since a started program does not
-    report when it sends. ``extra``: further arguments of perftest. ``gbps``: expected rate of a sender.
+    Each pair sends messages of ``size`` bytes one way until the last reading is there. The first
+    reading is taken when ``all_send`` accepts the two readings before it, because a program does
+    not report when it starts to send. ``extra``: further arguments of perftest. ``gbps``: expected
+    rate of a sender.
     """
     limit_s = seconds + STARTS_S + 2 * REACHED_S
     started: list[PairPrograms] = []
@@ -98,11 +99,11 @@ def _first_reading(started: Sequence[PairPrograms], read: Callable[[], T], all_s
 def _run(
     launcher: Launcher, program: str, size: int, port: int, limit_s: float, extra: Sequence[str], gbps: float
 ) -> Run:
-    """Return a program that sends until it is ended: on a running fabric one that sleeps between
-    completions, as all programs share this machine's processors.
+    """Return a program that sends until it is ended. On a running fabric it sleeps between
+    completions, because all programs share this machine's processors.
 
-    perftest asks for one completion every ``-Q`` messages. Its default is the whole queue, which is then
-    empty each time that the next messages are posted.
+    perftest asks for one completion every ``-Q`` messages. The default is the whole queue, which is
+    then empty each time that the next messages are posted.
     """
     if launcher.name != "local":
         return Run(program, False, False, size, 0, port, ("-t", str(DEPTH), "-Q", "1", "-D", f"{limit_s:.0f}", *extra))

@@ -1,5 +1,5 @@
-"""The journal of an acceptance run: one line of JSON for its plan, then one for each batch that is
-done. Records survive the death of the run."""
+"""The journal of an acceptance run: one line of JSON for its plan, then one line for each finished
+batch. Records survive the death of the run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _parsed(lines: list[str]) -> Iterator[Any]:
 
 
 class Journal:
-    """Appends entries; each is on the disk before the next batch begins. ``path`` None: keeps them only in memory."""
+    """Appends entries; each is on disk before the next batch begins. ``path`` None: keeps them only in memory."""
 
     def __init__(self, path: str | os.PathLike[str] | None, plan: Mapping[str, Any], resume: bool = False):
         self.plan = {KEY: VERSION, **plan}

@@ -26,8 +26,8 @@ TIMED_OUT = (124, 137)
 
 
 class Program:
-    """A process whose output goes to a file (if pipes of hundreds of programs are not read, they fill up). Its
-    standard input is a pipe that closes when :meth:`end` is called, or when this
+    """A process whose output goes to a file (pipes of hundreds of programs would fill up if they
+    are not read). Its standard input is a pipe that closes when :meth:`end` is called, or when this
     process dies."""
 
     def __init__(self, command: list[str]):
@@ -82,21 +82,21 @@ SSH = (
     "-o",
     "ServerAliveCountMax=3",
 )
-"""No prompt at a terminal, and no waiting for a host that is off, or goes off later."""
+"""No prompt at a terminal, and no endless waiting for a host that is off or goes off later."""
 WHILE_CONNECTED = (
     'exec 3<&0; "$@" </dev/null 3<&- & p=$!; (exec >/dev/null 2>&1; read -r _ <&3; kill "$p") & w=$!; '
     'wait "$p"; c=$?; kill "$w" 2>/dev/null; kill -- "-$p" 2>/dev/null; exit "$c"'
 )
-"""Shell: run a program until it ends, or until standard input does: sshd does not end a program when its connection
-breaks (sshd(8) sends SIGHUP only if there is a terminal). ``"-$p"`` is the process group that
-timeout(1) makes: if timeout is ended while it still forks, its program keeps running."""
+"""Shell code that runs a program until it or standard input ends: sshd does not end a program when
+its connection breaks (sshd(8) sends SIGHUP only if there is a terminal). ``"-$p"`` is the process
+group that timeout(1) makes: if timeout is ended while it still forks, its program keeps running."""
 SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--quiet")
 NOT_REACHED = {"ssh": 255}
 """Exit code of a launcher that did not reach the host (ssh(1): 255)."""
 
 ALLOCATION_ENDED = ("has expired", "invalid job id", "has been revoked", "job/step already completing or completed")
-"""The message of srun inside an allocation that was cancelled, or whose time is over (Slurm 22.05): not the fault
-of any host."""
+"""The message of srun inside an allocation that was cancelled or whose time has run out (Slurm
+22.05): no host is at fault."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Launcher:
 
     def command(self, at: HostPort, program: list[str], limit_s: float) -> list[str]:
         """Return the command on this machine that runs ``program`` at ``at``, for at most
-        ``limit_s`` seconds there (timeout(1)). With ssh it also ends when the standard input here
-        does, which must therefore be a pipe."""
+        ``limit_s`` seconds there (timeout(1)). With ssh, it also ends when its standard input here
+        ends, so that must be a pipe."""
         bounded = ["timeout", "-k", "2", f"{limit_s:.0f}", *program]
         if self.name == "ssh":
             configured = ["-F", self.ssh_config] if self.ssh_config else []
@@ -138,8 +138,8 @@ class Launcher:
         return "127.0.0.1" if self.name == "local" else at.host
 
     def device(self, at: HostPort) -> str:
-        """Return the adapter to name; a node of a running fabric shows a program only its own
-        adapter."""
+        """Return the adapter to name in the command; a node of a running fabric shows a program
+        only its own adapter."""
         return "" if self.name == "local" else at.device
 
 

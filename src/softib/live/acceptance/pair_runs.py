@@ -27,7 +27,8 @@ __all__ = [
 LOOK_S = 0.02
 RETRY_S = 0.3
 REACHED_S = 30.0
-"""Seconds for which a client tries to reach its server: as long as a launcher may take to start the server."""
+"""Seconds for which a client tries to reach its server: the longest time that a launcher may take
+to start the server."""
 HOST_FAULTS = (
     "no ib device",
     "no such device",
@@ -36,13 +37,13 @@ HOST_FAULTS = (
     "failed to get ib device",
     "unable to find the infiniband/roce device",
 )
-"""Messages of programs and launchers that mean that the host, not the pair, is at fault."""
+"""Messages of programs and launchers which mean that the host is at fault, not the pair."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``value`` of the pair, or None with ``reason`` and ``end``: 0: the source failed, 1: the target, -1: neither
-    of them alone."""
+    """``value`` of the pair; or None, with ``reason`` and ``end``. ``end`` is 0 if the source
+    failed, 1 if the target failed, -1 if neither alone is at fault."""
 
     value: float | None
     end: int = -1
@@ -65,7 +66,7 @@ class PairPrograms:
         return Program(launcher.command(at, program, self.limit_s))
 
     def look(self, now: float, began: float) -> None:
-        """Start due programs, and check ended ones."""
+        """Start programs that are due, and check programs that have ended."""
         if self.outcome is not None:
             return
         if self.client is None:
@@ -105,7 +106,7 @@ class PairPrograms:
         return self._failed(self.client, 0)
 
     def _failed(self, program: Program, end: int) -> Outcome:
-        """Return which end was at fault, as far as exit code and output show."""
+        """Return which end was at fault, judged by exit code and output."""
         code, text = program.code, reason_of(program.output)
         if code == NOT_REACHED.get(self.launcher.name):
             return Outcome(None, end, text or f"{self.launcher.name} did not reach it")
@@ -132,8 +133,8 @@ def _not_listening(output: str) -> bool:
 def run_pairs(
     launcher: Launcher, pairs: Sequence[tuple[HostPort, HostPort]], runs: Sequence[Run], limit_s: float
 ) -> list[Outcome]:
-    """Run all ``pairs`` (source, target) at the same time, each with its ``Run``; returns the outcome of each, in
-    their order.
+    """Run all ``pairs`` (source, target) at the same time, each with its ``Run``; return the
+    outcomes in the same order.
 
     ``limit_s``: seconds that one program may take. A pair that fails does not affect the others; no
     program is running when this returns.
@@ -160,21 +161,22 @@ def run_pairs(
 LOAD_SIZE = 1 << 16
 """Bytes of a message of the load."""
 LOAD_DEPTH = 4
-"""Messages that a program of the load has posted: 256 KiB are more than an XDR link holds in 2 us, and cause little
-waiting if links serve whole messages (``--pace``)."""
+"""Number of messages that a program of the load has posted. 256 KiB are more than an XDR link
+carries in 2 us, and cause little waiting if links serve whole messages (``--pace``)."""
 ENDLESS = 20_000_000
-"""Iterations if perftest does not permit a duration (``-e``): 1.3 TB each way."""
+"""Number of iterations if perftest does not permit a duration (``-e``): 1.3 TB in each direction."""
 SETTLE_S = 1.0
-"""Seconds from the start of the last client of the load until it sends: perftest does not report when it begins."""
+"""Seconds from the start of the last client of the load until it counts as sending: perftest does
+not report when it begins."""
 
 Pairs = Sequence[tuple[HostPort, HostPort]]
 
 
 def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run:
     """Return the program of one pair of the load, which sends for at least ``limit_s`` seconds
-    unless it is ended. On a running fabric, whose programs share the processors of this machine,
-    they sleep until a completion comes (perftest supports that only for SEND, and without -D), so
-    that the processors are free for the measured programs."""
+    unless it is ended. On a running fabric, programs share the processors of this machine. There,
+    the load sleeps until a completion arrives (perftest supports that only for SEND, and without
+    -D), so that the processors are free for the measured programs."""
     depth = ("-t", str(LOAD_DEPTH))
     if launcher.name == "local":
         return Run("send", False, True, LOAD_SIZE, ENDLESS, port, (*depth, "-r", str(16 * LOAD_DEPTH), "-e", "-N"))
@@ -184,10 +186,10 @@ def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run
 def run_under_load(
     launcher: Launcher, pairs: Pairs, runs: Sequence[Run], loads: Pairs, load_runs: Sequence[Run], limit_s: float
 ) -> tuple[list[Outcome], int]:
-    """Return the outcome of each of ``pairs``, which run while ``loads`` send, and how many of the
-    loads still sent at the end.
+    """Return the outcome of each of ``pairs``, which run while ``loads`` send, and the number of
+    loads that still sent at the end.
 
-    A pair of the load that fails does not affect the others; if none is left, the pairs have a reason and no value.
+    A load pair that fails does not affect the others; if no load is left, the pairs get a reason and no value.
     """
     started: list[PairPrograms] = []
     try:

@@ -1,7 +1,8 @@
 """perftest's programs: their arguments, and their output.
 
-The text table is parsed, by the names of its columns: ``--out_json`` of Debian's perftest 4.5 (6.06)
-writes output that no JSON parser reads (keys without quotation marks, commas before brackets).
+The text table is parsed by the names of its columns. ``--out_json`` is not used: in Debian's
+perftest 4.5 (6.06) its output cannot be read by any JSON parser (keys without quotation marks,
+commas before brackets).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["PROGRAMS", "Run", "arguments", "parse", "reason_of"]
 PROGRAMS = ("write", "send", "read")
 """``ib_write_bw`` and ``ib_write_lat``, and so on."""
 COLUMN = {False: "BW average", True: "t_typical"}
-"""Heading of the value's column, by latency."""
+"""Heading of the value's column; the key is whether latency is measured."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 5, 1_000_000
 _NOISE = re.compile(
     r"^(-+\s*$|\s*$|.*(conflicting cpu frequency|relaxed|waiting for client|local address|remote address|gid:).*)",
@@ -65,8 +66,8 @@ def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[s
 
 
 def parse(output: str, latency: bool) -> float:
-    """Return Gb/s of payload (both directions together with ``-b``), or microseconds: of the last
-    row of the table. Raises :class:`PeerError` if there is none."""
+    """Return the value in the last row of the table: Gb/s of payload (with ``-b``, both directions
+    together), or microseconds. Raises :class:`PeerError` if there is none."""
     head: list[str] = []
     value = None
     for line in output.splitlines():
@@ -85,8 +86,8 @@ def parse(output: str, latency: bool) -> float:
 
 
 def reason_of(output: str) -> str:
-    """Return the line of the output that best explains the failure: the last that is not one of
-    perftest's usual lines."""
+    """Return the line of the output that best explains the failure: the last line that is not one
+    of perftest's usual ones."""
     lines = [line.strip() for line in output.splitlines() if not _NOISE.match(line)]
     wanted = [
         x

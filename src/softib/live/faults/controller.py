@@ -1,5 +1,5 @@
-"""The effects of ``softib fault`` on a running fabric, and their later steps, for example the next
-flap or the end of link training.
+"""The effects of ``softib fault`` on a running fabric, and the later steps of a fault, for example
+the next flap or the end of link training.
 
     faults = FaultController(router)
     reply = faults.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
@@ -41,10 +41,10 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
     "weak-laser": ("db", LinkFaults.fade),
     "flow-control": ("share", LinkFaults.leave_out),
 }
-"""Maps faults that are one number (0 heals them) to its option and the function that plants it."""
+"""Faults that are one number (0 removes them) → the option with that number, and the function that
+injects the fault."""
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, long enough to be seen
-down."""
+"""Time for which a link polls and trains before it is up again: 1 s, long enough to be seen as down."""
 
 
 class FaultController:
@@ -149,8 +149,7 @@ class FaultController:
         return self._link(port)
 
     def _flap_on(self, fault: Fault, due_ps: int, now_ps: int) -> None:
-        """The link goes down; it comes up after ``down_s``, and the next flap is a period after
-        this one."""
+        """Take the link down. It comes up after ``down_s``, and the next flap begins one period after this one."""
         count, period_ps, down_ps = flap_times(fault.options)
         if fault.over:
             return
@@ -232,7 +231,7 @@ class FaultController:
     # -- healing --
 
     def _clear(self, fault: Fault, now_ps: int) -> ActiveFault:
-        """Undo one fault. Return it as it was before."""
+        """Undo one fault. Return it in its earlier form."""
         cleared, row = fault.described(now_ps), fault.row
         fault.over = True
         self.planted.forget(fault.kind, row)
@@ -280,8 +279,8 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Update the counters of ports with a fault to now, for readers of the mapped arrays, which do not query
-        the PMA."""
+        """Update the counters of ports with a fault to the present time, for readers of the mapped
+        arrays, which do not query the PMA."""
         ports = self.faults.marked()
         if len(ports):
             peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault itself, and waits

@@ -1,5 +1,5 @@
-"""The faults of a running fabric, and the places that a pattern names: ``leaf-*[1-4,9]``, ``leaf-3[*]``,
-``spine-?``."""
+"""The faults of a running fabric, and the locations that a pattern matches: ``leaf-*[1-4,9]``,
+``leaf-3[*]``, ``spine-?``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
-    """Return the locations that ``where`` matches: itself, or, with ``*``, ``?`` or several ports, all
-    matches: nodes by the first word of their names (with ``of_node`` or without ports: switches and
-    adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` if nothing matches."""
+    """Return the locations that ``where`` matches. Without ``*``, ``?`` or several ports, that is
+    the one location. Otherwise all matches are returned: nodes match by the first word of their
+    names (with ``of_node`` or without ports: switches and adapters); ``*`` as ports means those
+    with a cable. Raises :class:`InputError` if nothing matches."""
     name, bracket, rest = where.strip().rpartition("[")
     ports = rest.removesuffix("]") if bracket and rest.endswith("]") else None
     if ports is None:
@@ -67,7 +68,7 @@ OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module"
 
 @dataclass
 class Fault:
-    """A fault: ``kind``, the named port or node (``row``), its options, and when it began (ps)."""
+    """A fault: its ``kind``, the port or node that was named (``row``), its options, and when it began (ps)."""
 
     kind: str
     where: str
@@ -116,7 +117,7 @@ class FaultList:
         return fault
 
     def forget(self, kind: str, row: int) -> None:
-        """Remove the fault, if there is one."""
+        """Remove the fault if it exists."""
         removed = self._faults.pop(self._key(kind, row), None)
         if removed is not None:
             removed.over = True

@@ -1,4 +1,4 @@
-"""The kinds of fault of a running fabric in one table: their places, their options, and the legal values."""
+"""All kinds of fault of a running fabric in one table: their locations, options and legal values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["KINDS", "LiveFault", "flap_times", "options_of", "rate_option"]
 
 PS = 10**12
 RATES = ("ber", "gbps", "share", "db", "celsius")
-"""Options that ``softib fault`` takes as its RATE."""
+"""Options that the argument RATE of ``softib fault`` sets."""
 LEAST_PERIOD_S = 0.02
-"""No flap is shorter: the daemon reads its clock once in each step of its loop."""
+"""Shortest period of a flap: the daemon reads its clock once in each step of its loop."""
 
 
 def _number(least: float, most: float) -> Callable[[Any], float]:
@@ -72,7 +72,8 @@ class Option:
 
 @dataclass(frozen=True)
 class LiveFault:
-    """A kind: its place (``of_node``: a node, else a port), its options, and its required options."""
+    """A kind of fault: its location (``of_node``: a node, otherwise a port), its options, and which
+    of these are required."""
 
     doc: str
     place: str = "a port, for example leaf-3[40]"
@@ -151,13 +152,13 @@ KINDS: dict[str, LiveFault] = {
 
 
 def rate_option(kind: str) -> str | None:
-    """Return the option of ``kind`` that RATE sets; None if it takes none."""
+    """Return the option of ``kind`` that RATE sets; None if there is none."""
     return next((name for name in KINDS[kind].needed if name in RATES), None)
 
 
 def _called(option: str) -> str:
-    """Return the name on the command line (an option of ``softib fault``, or its RATE), and the
-    name on the control socket."""
+    """Return the name on the command line (an option of ``softib fault``, or RATE), and the name on
+    the control socket."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
@@ -189,7 +190,7 @@ def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flap_times(options: Mapping[str, Any]) -> tuple[int | None, int, int]:
-    """Return (number of flaps, None = without end; period in ps; how long each is down in ps)."""
+    """Return (number of flaps, None = without end; period in ps; time for which each is down in ps)."""
     period_s = float(options["period_s"])
     count = options.get("count")
     if "duration_s" in options:

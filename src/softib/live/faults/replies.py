@@ -19,11 +19,11 @@ class ExpectedErrors(Result):
 
     raw_ber: float
     fec: str
-    """The code that corrects them, for example ``RS(544,514)``; empty: none works at this speed."""
+    """The code that corrects them, for example ``RS(544,514)``; empty if no code works at this speed."""
     corrected_codewords_per_s: float
     lost_codewords_per_s: float
     symbol_errors_per_s: float
-    """Lost codewords; without a code, wrong symbols."""
+    """Lost codewords per second; without a code, wrong symbols per second."""
     post_fec_ber: float
 
 
@@ -77,6 +77,6 @@ class FaultReply(FaultedPlace):
     """The link or node that was changed, or the list of faults."""
 
     locations: Sequence[FaultedPlace] | None = field(default=None, metadata=OPTIONAL)
-    """For several places: each link or node that was changed."""
+    """For several locations: each link or node that was changed."""
     faults: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)
     cleared: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)

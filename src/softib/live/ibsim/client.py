@@ -19,24 +19,25 @@ from softib.mad.batch import MadBatch
 __all__ = ["MANAGER_CLASSES", "Client"]
 
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
-"""Requests that a subnet manager certainly handles. OpenSM 3.3.23 registers these, 0x04 and 0x21; a MAD of a class that
-its program did not register makes the stock library dereference NULL, so the other two are not sent to it."""
+"""Requests that a subnet manager certainly handles. OpenSM 3.3.23 registers these classes, 0x04 and
+0x21. A MAD of a class that its program did not register makes the stock library dereference NULL,
+so MADs of 0x04 and 0x21 are not sent to it."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
-"""Programs of infiniband-diags that wait for requests and send nothing first, with the vendor class (OpenIB's) of
-these requests."""
+"""Programs of infiniband-diags that wait for requests without sending anything first, with the
+vendor class (OpenIB's) of these requests."""
 DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
-"""Datagrams that wait for one client before the oldest of them are lost, as in a full receive queue."""
+"""Number of datagrams that may wait for one client; beyond it the oldest are lost, as in a full receive queue."""
 PAUSE_AT = 256
-"""While this many answers wait, no more requests are read: the sender's own queue fills and its
-writes block."""
+"""While this number of answers wait, no more requests are read; the sender's queue then fills and
+its writes block."""
 
 
 class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
-    Sending never blocks: what does not fit into the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) waits
-    in ``queue``. ``lost``: the program no longer exists.
+    Sending never blocks: datagrams that do not fit into the receiver's queue (10 datagrams,
+    net.unix.max_dgram_qlen) wait in ``queue``. ``lost``: the program no longer exists.
     """
 
     waits_forever = True
@@ -64,16 +65,17 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Return whether the socket refused, or its address no longer belongs to a program."""
+        """Return whether the socket refused data, or no program has its address any longer."""
         return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether the program can handle this MAD, a request from another program or the answer
-        to its own request.
+        """Return whether the program can handle this MAD, which is a request from another program
+        or the answer to its own request.
 
-        A manager gets requests of its classes. Others get answers of classes they have sent, reports they
-        subscribed to, and requests of application classes they have sent; requests that only managers handle (SMPs,
-        traps, SA requests) would be taken for an answer there.
+        A manager gets requests of its classes. Other programs get answers of classes that they have
+        sent, reports that they subscribed to, and requests of application classes that they have
+        sent. They do not get requests that only managers handle (SMPs, traps, SA requests), which
+        they would take for an answer.
         """
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT])
         if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
@@ -88,8 +90,8 @@ class Client:
             self.queue.send(frame)
 
     def receive(self, frames: np.ndarray) -> int:
-        """Fill ``frames`` (uint8[m, 288]) with the datagrams that have arrived; returns how many. Datagrams of
-        another size are dropped."""
+        """Fill ``frames`` (uint8[m, 288]) with the datagrams that have arrived; return their
+        number. Datagrams of another size are dropped."""
         n = 0
         while n < len(frames):
             try:

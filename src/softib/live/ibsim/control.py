@@ -42,8 +42,8 @@ class IbsimControl:
         return function(port, body) if function else None
 
     def _ask(self, port: int, attr: int, modifier: int = 0) -> bytes | None:
-        """Return the answer of the port's own SMA to its host (a directed route of no hops; the
-        host has the M_Key)."""
+        """Return the answer of the port's own SMA to its host (a directed route without hops; the
+        host knows the M_Key)."""
         batch = MadBatch.zeros(1)
         mad = batch.mad[0]
         mad[: MadHeader.size] = MadHeader.pack(
@@ -65,9 +65,9 @@ class IbsimControl:
     def _node_info(self, port: int, body: bytes) -> bytes | None:
         """Return NodeInfo, with the NodeGUID from which the client computes the right PortGUID.
 
-        The stock library makes a PortGUID of NodeGUID + portnum; real adapters are numbered otherwise, and OpenSM
-        does not find the port it runs on if the two disagree. MADs carry
-        the true NodeGUID.
+        The stock library computes a PortGUID as NodeGUID + portnum. Real adapters are numbered
+        differently, and OpenSM does not find its own port if the two disagree. MADs carry the true
+        NodeGUID.
         """
         answer = self._ask(port, SmpAttr.NODE_INFO)
         if answer is None:

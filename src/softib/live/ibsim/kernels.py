@@ -34,8 +34,8 @@ RECEIVED_LENGTH = 7
 
 @kernel(_nrt=False)
 def read_frames(frames, n, q):
-    """The first ``n`` of ``frames`` (uint8[m, 288]) as requests ``q`` (MadColumns). The protocol carries neither SL
-    nor P_Key."""
+    """Read the first ``n`` of ``frames`` (uint8[m, 288]) as requests ``q`` (MadColumns). The
+    protocol carries neither SL nor P_Key."""
     for r in range(n):
         f = frames[r]
         q.dlid[r], q.slid[r] = get16(f, DLID_AT), get16(f, SLID_AT)
@@ -47,7 +47,7 @@ def read_frames(frames, n, q):
 
 @inner
 def write_frame(c, r, f):
-    """Row ``r`` of ``c`` (MadColumns) as datagram ``f``."""
+    """Write row ``r`` of ``c`` (MadColumns) as datagram ``f``."""
     for i in range(MAD_AT):
         f[i] = 0
     put16(f, DLID_AT, c.dlid[r])
@@ -73,8 +73,9 @@ def unpromise(f):
 def receive(f, wait):
     """Fill ``f.frames`` with the datagrams that have arrived; returns how many have the right size, -1 if none arrived.
 
-    With ``wait``, the call waits for one datagram, for the socket's own timeout, and receives only that one: its
-    answer is sent before the next is read, so that its program can work meanwhile.
+    With ``wait``, the call waits for one datagram, at most for the socket's timeout, and receives
+    only that one. Its answer is sent before the next one is read, so that its program can work
+    meanwhile.
     """
     if wait:
         got = recv(f.client[FD], f.in_vectors[0, 0], FRAME_SIZE, MSG_TRUNC)
@@ -94,8 +95,8 @@ def receive(f, wait):
 
 @inner
 def reply(q, a, x, f):
-    """Send the replies of a batch; returns how many fit into the client's queue, and writes the number to
-    ``counts[SENT]``."""
+    """Send the replies of a batch; return how many fit into the client's queue, and write that
+    number to ``counts[SENT]``."""
     n = x.counts[REPLIES]
     for k in range(n):
         if x.reply_answer[k] < 0:
@@ -113,13 +114,12 @@ def reply(q, a, x, f):
 
 @kernel(_nrt=False)
 def pump(t, v, q, a, x, f, classes, now, wait, rounds):
-    """Serve the client ``f.client`` without going back to Python between its requests: receive,
-    answer, send.
+    """Serve the client ``f.client`` without returning to Python between its requests: receive, answer, send.
 
-    Two system calls a batch. Ends if nothing arrived, after ``rounds`` batches, or if the last one
-    needs Python: a MAD to forward, a raised trap, or replies that did not fit into the client's queue
-    (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
-    :func:`softib.live.exchange_kernels.answer`.
+    Two system calls a batch. It ends if nothing arrived, after ``rounds`` batches, or if the last
+    batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into
+    the client's queue (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``,
+    ``classes``: see :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts
     for _ in range(rounds):

@@ -6,8 +6,9 @@
     while True:
         loop.step(timeout_s=0.1)
 
-Nothing blocks: a message that does not fit into a client's queue waits until it does. Every request is answered, or
-returned with status 110, at once: the stock library waits without end for an answer.
+Nothing blocks: a message that does not fit into a client's queue waits until it does. Every request
+is at once answered or returned with status 110, because the stock library waits for an answer
+without limit.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ from softib.live.proc import has_ended
 __all__ = ["IbsimServer"]
 
 CHECK_PS = 10**12
-"""How often the server checks whether its clients are alive."""
+"""Interval at which the server checks whether its clients are alive."""
 PUMP_WAIT_MS = 2
-"""How long the kernel waits for the next request of a client that has just sent one, while no other socket is ready."""
+"""Time for which the kernel waits for the next request of a client that has just sent one, while no
+other socket is ready."""
 ROUNDS = 8
-"""Batches of one client in a row before the others are served."""
+"""Number of batches of one client in a row before other clients are served."""
 
 
 class IbsimServer:
@@ -131,7 +133,7 @@ class IbsimServer:
         pump(*self._tables, client.classes, now_ps, int(self.router.alone), rounds)
 
     def _warm(self) -> None:
-        """Compile now, not while the first client waits."""
+        """Compile now, so that the first client need not wait."""
         read_frames(self.buffers.frames, 0, self.router.requests)
         if self.router.pumps:
             pump(*self._tables, np.zeros(256, np.uint8), 0, 0, 0)
@@ -213,8 +215,8 @@ class IbsimServer:
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """Return the next free number and its data socket. From 1 on (a TID without a number has
-        0), and not reused soon: TIDs on the way carry them."""
+        """Return the next free number and its data socket. Numbers begin at 1 (a TID without a
+        number has 0) and are not reused soon, because TIDs in transit contain them."""
         last = self.sockets.last_client
         for _ in range(last):
             number, self._next = self._next, self._next % last + 1

@@ -4,8 +4,8 @@ port.
 Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and
 ``BASE:out<client>``; UDP port P for control and P + 1 + client for data.
 
-Every user of the machine can read an abstract name in /proc/net/unix and send to it, so the control socket gets the
-sender of each datagram from the kernel. The server connects a data socket to one
+Every user of the machine can read an abstract name in /proc/net/unix and send to it. So the kernel
+tells the control socket the sender of each datagram. The server connects a data socket to one
 program, and the kernel then refuses datagrams of others.
 """
 
@@ -28,7 +28,7 @@ BUFFER_BYTES = 1 << 20
 
 
 def abstract(name: str) -> bytes:
-    """Return the abstract address of ``name``. The trailing NUL belongs to it: the client binds and
+    """Return the abstract address of ``name``. The trailing NUL is part of it: the client binds and
     connects with it."""
     return b"\0" + name.encode() + b"\0"
 
@@ -94,9 +94,9 @@ class UnixSockets:
         return _connected(socket.AF_UNIX, abstract(f"{self.base}:out{client}"), peer), peer
 
     def is_held(self, peer: Any) -> bool:
-        """See :class:`ServerSockets`. The kernel refuses a connection to a name that no socket holds.
-        A separate socket checks this: the data socket, connected again, would serve any program that took the name
-        of a dead one."""
+        """See :class:`ServerSockets`. The kernel refuses a connection to a name that no socket has.
+        A separate socket checks this, because the data socket, if connected again, would serve any
+        program that took the name of a dead one."""
         return _is_bound(peer)
 
 
@@ -153,7 +153,7 @@ class UdpSockets:
         return _connected(socket.AF_INET, (self.host, self.port + 1 + client), peer), peer
 
     def is_held(self, peer: Any) -> bool:
-        """See :class:`ServerSockets`. UDP does not show it: a refused send does."""
+        """See :class:`ServerSockets`. UDP does not show this until a send is refused."""
         return True
 
 

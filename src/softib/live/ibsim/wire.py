@@ -129,14 +129,14 @@ class ClientInfo:
 PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
 LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
 """The stock library loses the last 32 bytes of every MAD, which hold the last 64-bit error counters of
-PortCountersExtended. So they are not announced to its clients: this bit of the word at ``PROMISE_AT`` of
-PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is cleared in the MADs that they
-receive."""
+PortCountersExtended. So they are hidden from its clients: this bit of the word at ``PROMISE_AT`` of
+PerfMgt ClassPortInfo (CapabilityMask2 is above RespTimeValue, 5 bits) is cleared in the MADs that
+they receive."""
 
 
 def frames_of(batch: MadBatch) -> np.ndarray:
-    """Return uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key
-    index are not in them."""
+    """Return uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; they do not
+    contain SL and P_Key index."""
     frames = np.zeros(len(batch), FRAME)
     for name in ("dlid", "slid", "dqp", "sqp", "status", "mad"):
         frames[name] = getattr(batch, name)
@@ -182,9 +182,9 @@ def buffers_of(n: int = BATCH) -> Any:
 
 
 def _headers(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return one message header for each of ``frames``, of its one row: the numbers of an mmsghdr
-    are name, length of the name, iov, iovlen, control, its length, flags, and the bytes that were
-    received."""
+    """Return one message header for each of ``frames``, with one row each. The numbers of an
+    mmsghdr are: name, length of the name, iov, iovlen, control, its length, flags, and the number
+    of bytes received."""
     n = len(frames)
     heads, vectors = np.zeros((n, HEADER_FIELDS), np.uint64), np.zeros((n, VECTOR_FIELDS), np.uint64)
     row = np.arange(n, dtype=np.uint64)

@@ -1,9 +1,9 @@
 """The LIDs and M_Keys of a fabric's ports from one run to the next, in the formats of OpenSM's files
 in OSM_CACHE_DIR.
 
-``guid2lid``: ``0x0002c903000e0b81 0x0001 0x0001`` (PortGUID, first and last LID). In files from other
-programs or written manually, the last LID may be absent, a ``#`` begins a comment, and ports may be
-missing: they get free LIDs.
+``guid2lid``: ``0x0002c903000e0b81 0x0001 0x0001`` (PortGUID, first and last LID). In files from
+other programs, or written manually, the last LID may be absent, ``#`` begins a comment, and ports
+may be missing: they get free LIDs.
 
 ``guid2mkey``: ``0x0002c903000e0b81 0x00000000deadbeef`` (PortGUID, M_Key); ``neighbors``:
 ``0x0002c903000e0b81:1 0x0002c9020045f1a8:7`` (PortGUID and port number of both ends of a cable).
@@ -48,8 +48,8 @@ def keep(path: Path, sm: SubnetManager) -> None:
 
 
 def read_keys(lids: Path, mkeys: MKeys) -> None:
-    """Read the files in the folder of ``lids`` into the manager, if they exist. A line that cannot be
-    read as such is ignored."""
+    """Read the files in the folder of ``lids`` into the manager, if they exist. A line that does
+    not have this form is ignored."""
     held = {}
     for a, b in _pairs(_neighbour_file(lids, KEYS)):
         with contextlib.suppress(ValueError):
@@ -63,8 +63,8 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one.
-    A file that cannot be written does not stop the manager."""
+    """Replace the files, which only the owner may read, if a port of the subnet has or had a key. A
+    file that cannot be written does not stop the manager."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return
@@ -108,8 +108,8 @@ def _replace(path: Path, lines: Iterable[str], mode: int = 0o600) -> None:
 
 
 def read_lids(path: Path) -> Lids:
-    """Maps PortGUIDs to LIDs; empty if there is no file. A line that cannot be read as such, or that claims LIDs of
-    an earlier line, is ignored: the port gets another LID then."""
+    """Maps PortGUIDs to LIDs; empty if there is no file. A line that does not have this form, or
+    that claims LIDs of an earlier line, is ignored; the port then gets another LID."""
     lids: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
     for line in _lines(path):

@@ -1,5 +1,6 @@
-"""softib's subnet manager inside the daemon: it sits on a port like a program, and communicates only in MADs. Also
-how long SA queries wait for it, and the aggregation trees that it gives to jobs."""
+"""softib's subnet manager inside the daemon: it is attached to a port like a program, and
+communicates only through MADs. The module also records how long SA queries wait for it, and the
+aggregation trees that it gives to jobs."""
 
 from __future__ import annotations
 
@@ -30,12 +31,12 @@ __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "SaWait", "job_of"]
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the histogram in seconds."""
 FORGOTTEN_PS = 60 * 10**12
-"""A query that has no answer after that time never gets one (a wrong SM_Key): no client waits longer."""
+"""A query that has no answer after this time never gets one (wrong SM_Key): no client waits longer."""
 PS = 1e12
 
 
 class SaWait:
-    """A cumulative histogram of waits, and the queries that wait now."""
+    """A cumulative histogram of waiting times, and the queries that wait now."""
 
     def __init__(self) -> None:
         self.buckets = np.zeros(len(BOUNDS_S) + 1, np.int64)
@@ -43,7 +44,7 @@ class SaWait:
         self._since: dict[tuple[int, int, bytes], int] = {}
 
     def came(self, batch: MadBatch, now_ps: int) -> None:
-        """These were delivered to the manager. A repetition counts its wait from the first time."""
+        """These were delivered to the manager. The wait of a repeated query is counted from the first time."""
         mad = batch.mad
         for i in np.flatnonzero((mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] < RESPONSE_BIT)).tolist():
             self._since.setdefault(
@@ -98,20 +99,20 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
 
 
 MANAGER_NUMBER = 0xFFFF
-"""Its client number; programs have smaller numbers."""
+"""The manager's client number; programs have smaller numbers."""
 WINDOW = 4096
 STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
-"""How long it may work before programs are served (20 ms)."""
+"""Time for which it may work before programs are served (20 ms)."""
 
 
 class InternalManager:
     """A station (see :class:`softib.live.mad_router.Station`) whose program is
     :class:`SubnetManager`.
 
-    It answers SMInfo and SA requests, and takes traps. ``arrival`` returns what accompanies the messages that are
-    delivered: the sender's port, and the whole of an RMPP message with its first bytes. ``lids`` is the file
-    that stores the LIDs of ports between runs (None: not stored).
+    It answers SMInfo and SA requests, and takes traps. ``arrival`` returns what accompanies
+    delivered messages: the sender's port, and for the first bytes of an RMPP message the whole
+    message. ``lids`` is the file that stores the LIDs of ports between runs (None: not stored).
     """
 
     number = MANAGER_NUMBER
@@ -146,7 +147,7 @@ class InternalManager:
         return attr == SmpAttr.NOTICE and method == Method.TRAP
 
     def deliver(self, batch: MadBatch) -> None:
-        """Keep them until the next :meth:`run`."""
+        """Keep the MADs until the next :meth:`run`."""
         batch = batch.copy()
         came = self.arrival()
         batch.sl[:] = 0  # its answers leave on SL 0, and with the P_Key of the request (IBA 13.5.4)
@@ -173,7 +174,8 @@ class InternalManager:
         return self.sm.repartition(changed)
 
     def _choose_pkeys(self, outbox: MadBatch) -> None:
-        """Send reports with the default P_Key, which every subscriber has, wherever it is in the port's table."""
+        """Send reports with the default P_Key, which every subscriber has, at whatever index it is
+        in the port's table."""
         reports = (outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (outbox.mad[:, METHOD_AT] == Method.REPORT)
         if reports.any():
             f, begin = self.router.fabric, int(self.router.fabric.pkey_base[self.port])
@@ -187,17 +189,17 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Sweep if the manager's link came back. No trap reports it: those of the switch at the
-        other end found no path while the link was down, and are repeated at growing intervals; and
-        a sweep meanwhile found no switch that it could query again. The host's driver learns of it
-        (event "port active", IBA 11.6.3.3)."""
+        """Sweep if the manager's link has come back. No trap reports it: traps of the peer switch
+        found no path while the link was down and are repeated at growing intervals, and a sweep in
+        the meantime found no switch to query again. A host's driver learns of it from the event
+        "port active" (IBA 11.6.3.3)."""
         up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
         if up and not self._was_up:
             self.sweep()
         self._was_up = up
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until it wants to run again (0: at once)."""
+        """Return seconds until it has work (0: at once)."""
         self._look_at_port()
         if self._inbox:
             return 0.0
@@ -230,12 +232,12 @@ class InternalManager:
 
 
 def _at_home(config: SmConfig) -> SmConfig:
-    """Nothing is between the manager and the agents: the window is as wide as the cache."""
+    """There is no wire between the manager and the agents, so the window is limited only by the cache."""
     return replace(config, window=WINDOW, chunk=WINDOW)
 
 
 def _stamp(outbox: MadBatch) -> None:
-    """Put the manager's number into the TIDs of requests, so that answers of programs are delivered to it.
-    A TrapRepress carries the trap's own."""
+    """Put the manager's number into the TIDs of requests, so that answers from programs are
+    delivered to it. A TrapRepress keeps the trap's own TID."""
     asks = (outbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (outbox.mad[:, METHOD_AT] != Method.TRAP_REPRESS)
     outbox.mad[asks, TID_AT], outbox.mad[asks, TID_AT + 1] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

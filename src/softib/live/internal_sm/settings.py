@@ -1,4 +1,4 @@
-"""The internal manager's settings: from the options of ``softib up``, a file of OpenSM's options,
+"""The internal manager's settings, from the options of ``softib up``, a file of OpenSM's options,
 and the fabric's file.
 
 The files are read again on ``softib sm reload`` and SIGHUP.
@@ -23,7 +23,7 @@ from softib.sm.options.qos import QOS_OPTIONS
 __all__ = ["ManagerSettings"]
 
 SWEEP_INTERVAL_PS = 10 * 10**12
-"""How often switches are queried for changes (OpenSM's sweep_interval)."""
+"""Interval at which switches are queried for changes (OpenSM's sweep_interval)."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class ManagerSettings:
     note: Callable[[str], None] = lambda text: None
 
     def read(self, partitions: str | None = None) -> SmConfig:
-        """Return the manager's settings as in the files now; ``partitions``: the partition file
-        that another program gave it while it ran. Raises :class:`~softib.errors.SoftibError` with
-        one line if a file cannot be read, or has a setting that is impossible or would have no
-        effect."""
+        """Return the manager's settings according to the present files; ``partitions``: the
+        partition file that another program gave it while it ran. Raises
+        :class:`~softib.errors.SoftibError` with one line if a file cannot be read, or has a setting
+        that is impossible or would have no effect."""
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
         options: dict[str, Any] = {}
@@ -83,9 +83,8 @@ class ManagerSettings:
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
     def _without_effect(self, settings: dict[str, Any]) -> None:
-        """Remove from ``settings`` the values that OpenSM does not read: tables of QoS without ``qos TRUE``,
-        settings of
-        congestion control without their switch."""
+        """Remove the values that OpenSM would not read from ``settings``: tables of QoS without
+        ``qos TRUE``, and settings of congestion control that is not enabled."""
         for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
             if settings.get(switch, self.fallback.get(switch)):
                 continue
@@ -106,7 +105,7 @@ class ManagerSettings:
 
 
 def _default(name: str) -> Any:
-    """Return OpenSM's default of an option, as its reader converts it; None if it is empty."""
+    """Return OpenSM's default of an option as its reader converts it; None if it is empty."""
     default = DEFAULTS[name]
     try:
         return None if default is None else OPTIONS[name][1](shown(default))

@@ -1,11 +1,11 @@
-"""Programs of ``softib run``: ended when their fabric has ended, as some (OpenSM) would wait for it without end; and
-the folders that programs under the stock preload library leave.
+"""Programs of ``softib run``: they are ended after their fabric ended, because some (OpenSM) would
+wait for it forever. Also, the folders that programs under the stock preload library leave behind.
 
-As a program (``python -m``, which ``softib-wait`` becomes), it ends the processes with the given numbers.
+Run as a program (``python -m``, which ``softib-wait`` becomes), it ends the processes with the given numbers.
 
-The stock library makes ``sys-<pid>`` in the current directory of each program and removes it at exit; a
-program that is killed leaves it. ``softib run`` checks from time to time in which directories its programs are, and
-removes the folders of the dead at the end.
+The stock library makes ``sys-<pid>`` in the current directory of each program and removes it at
+exit; a program that is killed leaves it. ``softib run`` records from time to time the directories
+in which its programs are. At the end it removes the folders of programs that are dead.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "living", "wait
 NAME = re.compile(r"sys-(\d+)")
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 0.3
-"""How long :meth:`StaleDirs.sweep` waits in all for processes that are ending."""
+"""Total time for which :meth:`StaleDirs.sweep` waits for processes that are ending."""
 CLOCK_SLACK_S = 2.0
-"""File times lag the clock by a tick of the kernel or the unit of the file system."""
+"""File times lag behind the clock by a tick of the kernel or the unit of the file system."""
 
 
 def adopt_orphans() -> None:
@@ -42,8 +42,8 @@ def adopt_orphans() -> None:
 
 
 class StaleDirs:
-    """Remembers the working directories of the descendants of this process. :meth:`look` while they run,
-    :meth:`sweep` at the end."""
+    """Records the working directories of this process's descendants: call :meth:`look` while they
+    run and :meth:`sweep` at the end."""
 
     def __init__(self) -> None:
         self.began = time.time() - CLOCK_SLACK_S
@@ -83,7 +83,8 @@ class StaleDirs:
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:
-        """Return whether the process has ended (a zombie has not). One just killed gets a moment, once."""
+        """Return whether the process has ended (a zombie has not). A process that was just killed
+        gets a moment, once."""
         while not has_ended(pid):
             if time.monotonic() > self.patience:
                 return False
@@ -94,19 +95,19 @@ class StaleDirs:
 LOOK_S = 1.0
 POLL_S = 0.05
 GRACE_S = 5.0
-"""Time for a program to end by itself, and then after SIGTERM."""
+"""Time for a program to end by itself, and then again after SIGTERM."""
 
 
 def living(instance: Instance) -> Callable[[], bool]:
-    """Return a function that is true as long as the daemon that has ``instance`` now runs (not
-    another one of the name)."""
+    """Return a function that returns True while the daemon that now has ``instance`` lives (not
+    another daemon of the same name)."""
 
     first = control_inode(instance)
     return lambda: instance.held() and control_inode(instance) == first
 
 
 def control_inode(instance: Instance) -> int | None:
-    """Return the inode of the control socket, which is another one with each daemon; None without a socket."""
+    """Return the inode of the control socket, which differs between daemons; None without a socket."""
     with contextlib.suppress(OSError):
         return instance.control.stat().st_ino
     return None
@@ -118,8 +119,8 @@ def wait_with(
     look: Callable[[], None] = lambda: None,
     every_s: float = LOOK_S,
 ) -> int:
-    """Return the child's exit code. The child and its descendants are terminated if they outlive
-    ``alive``, with one line. ``look`` is called every ``every_s`` seconds."""
+    """Return the child's exit code. If the child and its descendants outlive ``alive``, they are
+    terminated, with one line of output. ``look`` is called every ``every_s`` seconds."""
     look_at = time.monotonic() + every_s
     while True:
         if _ended_within(child, min(every_s, LOOK_S)):
@@ -134,7 +135,7 @@ def wait_with(
 
 
 def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait for the child, without waking up meanwhile if the kernel has pidfds (Linux 5.3)."""
+    """Wait for the child, without wake-ups in between if the kernel has pidfds (Linux 5.3)."""
     try:
         pidfd = os.pidfd_open(child.pid)
     except OSError:
@@ -150,8 +151,8 @@ def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
-    """End ``pids`` and their descendants after their fabric: with SIGTERM, unless they have ``ended`` within
-    :data:`GRACE_S`, and with SIGKILL after the same time again."""
+    """End ``pids`` and their descendants after their fabric: with SIGTERM if they have not ended
+    within :data:`GRACE_S`, and with SIGKILL after the same time again."""
 
     def wait(seconds: float) -> bool:
         until = time.monotonic() + seconds
@@ -172,7 +173,7 @@ def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
 
 
 def main(pids: Sequence[int]) -> int:
-    """End ``pids``; return the exit code of the one that is a child of this process, else 0."""
+    """End ``pids``; return the exit code of the one that is a child of this process, otherwise 0."""
 
     def pass_on(number: int, _: object) -> None:
         for pid in pids:

@@ -54,7 +54,7 @@ HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
 @dataclass(frozen=True)
 class Check(Result):
-    """One thing that a machine needs for some part of softib."""
+    """A feature that the machine needs for some part of softib."""
 
     name: str
     state: Literal["ok", "absent", "missing"]

@@ -1,4 +1,5 @@
-"""The kind of a program, as far as it decides whether a preload library reaches it (the ELF specification)."""
+"""The kind of a program, to the extent that it decides whether a preload library affects it (the
+ELF specification)."""
 
 from __future__ import annotations
 
@@ -31,9 +32,9 @@ MACHINES = {
 
 @dataclass(frozen=True)
 class Executable:
-    """``bits`` and ``machine`` (e_machine) of an ELF file; ``static``: no loader, so nothing is preloaded; ``go``: it
-    makes its system calls itself, and does not call libibverbs through cgo; ``privileged``: set-user-ID, for which the
-    loader ignores LD_PRELOAD."""
+    """``bits`` and ``machine`` (e_machine) of an ELF file. ``static``: no loader, so nothing is
+    preloaded. ``go``: it makes system calls directly and does not call libibverbs through cgo.
+    ``privileged``: set-user-ID, for which the loader ignores LD_PRELOAD."""
 
     path: Path
     bits: int
@@ -49,7 +50,7 @@ class Executable:
 
     @property
     def deaf(self) -> str:
-        """Return why a preload library has no effect on the program; empty if it has."""
+        """Return why a preload library has no effect on the program; empty if it has an effect."""
         if self.static:
             return "is statically linked"
         if self.go:

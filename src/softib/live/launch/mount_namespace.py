@@ -1,11 +1,11 @@
-"""A mount namespace in which ``/sys/class/infiniband`` belongs to a fabric: for programs that no preload library
-reaches.
+"""A mount namespace in which ``/sys/class/infiniband`` belongs to a fabric, for programs that no
+preload library can affect.
 
 No directory can be made in sysfs, and a machine without adapters has no ``/sys/class/infiniband``.
-So ``/sys/class`` becomes a small separate file system whose directories are the machine's, with the fabric's added;
-``/sys/devices``, ``/sys/bus/pci/devices`` and ``/dev`` likewise. The NUMA nodes of a modelled machine replace
-the machine's.
-Source of the calls: namespaces(7), user_namespaces(7), mount(2).
+So ``/sys/class`` becomes a small separate file system with the machine's directories and, in
+addition, the fabric's; the same is done for ``/sys/devices``, ``/sys/bus/pci/devices`` and
+``/dev``. The NUMA nodes of a modelled machine replace the machine's. Source of the calls:
+namespaces(7), user_namespaces(7), mount(2).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _bind(folder: Path, place: Path) -> None:
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """``place`` of the machine shows its entries and those of ``fabric``."""
+    """Make ``place`` of the machine show its entries and those of ``fabric``."""
     ours = sorted(p.name for p in fabric.iterdir() if p.name != "system")  # NUMA nodes: one folder of the machine's
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -112,8 +112,9 @@ def _enter(tree: Path) -> None:
 
 
 def entering(tree: Path, error_fd: int) -> Callable[[], None]:
-    """Called in a child before it becomes the program: its ``/sys/class`` shows ``tree``. On error,
-    write its text to the descriptor ``error_fd``, and end the child (with ``OSError``)."""
+    """Called in a child before it becomes the program: makes its ``/sys/class`` show ``tree``. On
+    error, write the error's text to the descriptor ``error_fd`` and end the child (with
+    ``OSError``)."""
 
     def enter() -> None:
         try:

@@ -1,10 +1,10 @@
 """Locks of ports: a program may reserve its ports (``softib run --exclusive``), otherwise programs
 share them.
 
-Several programs normally share a port, as on a host. One that must be alone (a second subnet manager, a
-test that counts every packet) takes an exclusive lock on its ports with flock(2) or fails; all others take a shared
-lock. The kernel releases the locks whenever ``softib run`` ends, so no lock is left
-behind and the daemon keeps no list.
+Several programs normally share a port, as on a host. A program that must be alone (a second subnet
+manager, a test that counts every packet) takes an exclusive lock on its ports with flock(2), or
+fails. All other programs take a shared lock. The kernel releases the locks whenever ``softib run``
+ends, so no lock is left behind and the daemon keeps no list.
 
 ibsim has one such case too: it refuses a client that connects as a manager if the port already has a manager
 (:meth:`softib.live.ibsim.server.IbsimServer`).
@@ -35,8 +35,8 @@ Clients = Callable[[], "list[Client]"]
 
 @contextlib.contextmanager
 def port_locks(folder: Path, attached: Attached, clients: Clients, program: str, alone: bool) -> Iterator[list[int]]:
-    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts; returns the
-    descriptors of their locks.
+    """Use the ports of ``attached`` (the daemon's reply to ``attach``) for the duration of the
+    block; return the descriptors of their locks.
 
     ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line if a program holds
     a port exclusively, or if ``alone`` is wanted and the port is in use.
@@ -74,8 +74,8 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """Return the users of port ``name``: the program that has it exclusively, else those that have
-    devices open there."""
+    """Return the users of port ``name``: the program that has it exclusively, otherwise those that
+    have devices open there."""
     if owner:
         return f"{owner} uses it exclusively (softib run --exclusive)"
     here = sorted({c.pid for c in clients() if f"{c.node}[{c.portnum}]" == name})

@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
-"""The libraries with which a program is started, in this order. Each reads its variables from the
-environment and is inactive without them. The first must exist; others are omitted if they were not
-built."""
+"""The libraries with which a program is started, in this order. Each library reads its variables
+from the environment and is inactive without them. The first must exist; others are omitted if they
+were not built."""
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*",
@@ -43,7 +43,7 @@ PATTERNS = (
     "/usr/local/lib*/umad2sim/libumad2sim.so*",
 )
 LOOK_S = 0.25
-"""How often the directories of the programs under the stock library are recorded."""
+"""Interval at which the directories of programs under the stock library are recorded."""
 
 
 def stock_library() -> Path:
@@ -71,13 +71,14 @@ def built_libraries() -> list[Path]:
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """Settings for a program: under the ``stock`` library instead of softib's; in a mount ``namespace`` whose
-    /sys/class is the view's; ``enter`` is called in the child before that, to put it into other namespaces;
-    ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` returns whether the
-    fabric is up: programs that outlive it are ended. ``fabric``: its directory and the inode of its control
-    socket, by which ``softib-wait`` sees the same (None: programs are not ended). ``held``: if closing these
-    descriptors is all that remains after the program, this process may become ``softib-wait``, which needs a
-    thirtieth of its memory. ``network``: the descriptor of the network namespace's process, which ends with it.
+    """Settings for a program. ``stock``: use the stock library instead of softib's. ``namespace``:
+    run in a mount namespace whose /sys/class is the view's. ``enter`` is called in the child before
+    that, to put it into other namespaces. ``refresh`` is called every ``every_s`` seconds while it
+    runs (None: never). ``alive`` returns whether the fabric is up: programs that outlive it are
+    ended. ``fabric``: its directory and the inode of its control socket, with which ``softib-wait``
+    checks the same (None: programs are not ended). ``held``: if closing these descriptors is all
+    that remains after the program, this process may become ``softib-wait``, which needs a thirtieth
+    of its memory. ``network``: descriptor of the network namespace's process, which ends with it.
     ``failed``: the end of the line that ``softib-wait`` prints if the program fails."""
 
     stock: bool = False
@@ -107,7 +108,7 @@ def search_path() -> str:
 
 
 def find_program(name: str) -> str:
-    """Return the program of this ``name``. Raises :class:`InputError` if there is none."""
+    """Return the path of the program ``name``. Raises :class:`InputError` if there is none."""
     path = shutil.which(name, path=search_path())
     if path is None:
         fabrics = {i.name for i in instances.running()} if "/" not in name else set()
@@ -121,9 +122,9 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
     stock one; returns its exit code (128 + signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it
-    at exit; those that killed programs left are removed here, and programs that wait under it for a
-    dead daemon are ended. Raises :class:`InputError` if the program does not exist, is of another architecture than
-    the library, or if namespaces are not permitted.
+    at exit. Folders that killed programs left are removed here, and programs under it that wait for
+    a dead daemon are ended. Raises :class:`InputError` if the program does not exist, is of another
+    architecture than the library, or if namespaces are not permitted.
     """
     if options.stock and not os.access(".", os.W_OK):
         raise InputError(
@@ -158,9 +159,9 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
 
 def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str, str]:
     """Return LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for programs that open
-    ``libibverbs.so`` under this name. A namespace also works for foreign programs, which a library
-    would only disturb. In a program that is ``recorded``, the collectives of MPI are recorded
-    too."""
+    ``libibverbs.so`` under this name. A namespace also works for programs of another architecture,
+    which a library would only disturb. In a program that is ``recorded``, the collectives of MPI
+    are recorded too."""
     libraries = [stock_library()] if options.stock else built_libraries()
     if recorded and not options.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
@@ -188,7 +189,7 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
 
 def _without_verbs(program: Path, options: LaunchOptions) -> dict[str, str]:
     """Report that libibverbs finds no devices without ``libsoftib-verbs.so``; return variables for
-    the program. This prints the reason if the program is linked to libibverbs; otherwise
+    the program. If the program is linked to libibverbs, the reason is printed here; otherwise
     ``libsoftib-umad.so`` prints it when something loads libibverbs."""
     why = "" if options.stock or options.namespace else why_no_verbs()
     if not why:
@@ -215,7 +216,8 @@ def _start(
             enter()
 
     try:
-        # It inherits our descriptors, as under any other command: MPICH's ranks communicate with their launcher on one.
+        # It inherits this process's descriptors, as under any other command: MPICH's ranks communicate with their
+        # launcher on one.
         return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
         reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"
@@ -230,8 +232,8 @@ def _start(
 
 
 def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], options: LaunchOptions) -> None:
-    """Go on as ``softib-wait``, if it is built. It has a separate environment: the preloaded libraries
-    are only for the program."""
+    """Continue as ``softib-wait``, if it is built. It gets a separate environment, because the
+    preloaded libraries are only for the program."""
     if not os.access(WAIT, os.X_OK):
         return
     sys.stdout.flush()
@@ -248,7 +250,7 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], opti
 
 
 def _wait(child: subprocess.Popen[bytes], options: LaunchOptions, stale: StaleDirs | None) -> int:
-    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs are recorded."""
+    """Return the exit code of ``child``; while it runs, refresh the view and record the folders of stock programs."""
     if stale is not None:
         return wait_with(child, options.alive, stale.look, LOOK_S)
     if options.every_s is not None:

@@ -1,11 +1,11 @@
 """The variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node, the rank of a program in a
 parallel job, and a line for a job that moved nothing over its HCAs.
 
-Programs on two nodes of a fabric share one machine. Communication libraries detect this and use shared
-memory: no data passes over the fabric, and a benchmark measures memory instead. On two real hosts that
-would be impossible. So ``softib run`` restricts the transports that they may use by variables in their
-environment. A variable set by the user is kept; if it is the first of a group, which selects a
-transport, the whole group is left unset.
+Programs on two nodes of a fabric share one machine. Communication libraries detect this and use
+shared memory: no data passes over the fabric, and a benchmark measures memory instead. Two real
+hosts could not do that. So ``softib run`` restricts the transports that they may use, with
+variables in their environment. A variable that the user set is kept. If it is the first of a group,
+which selects a transport, the whole group is left unset.
 
 An OpenMPI that lacks a component named by a variable does not start (5.0 has no ``osc`` pt2pt, a build may have no
 ``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown name in an
@@ -60,16 +60,17 @@ def job_rank(environment: Mapping[str, str]) -> JobRank | None:
 
 
 MARK = "SOFTIB_TUNED"
-"""Lists the variables that softib has set, so that a ``softib run`` inside another one sets them again for its own
-node."""
+"""Lists the variables that softib has set. A ``softib run`` inside another one then sets them again
+for its own node."""
 
 TRANSPORTS = "rc_v,ud_v,self"
-"""UCX's transports: reliable connections and datagrams over verbs, and a process with itself. No shared
-memory, no TCP."""
+"""UCX's transports: reliable connections and datagrams over verbs, and a process to itself. No
+shared memory, no TCP."""
 
 NAME_SERVER_PORT = "5679"
-"""TCP port of libfabric's name server for datagrams (its own default is 5678). The variable with which the preload
-library recognises it (``cm/name_server.c``), so that each node has a separate server."""
+"""TCP port of libfabric's name server for datagrams (its own default is 5678). With this variable,
+the preload library recognises the name server (``cm/name_server.c``), so that each node has a
+separate one."""
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
@@ -113,17 +114,17 @@ VERBS = re.compile(rb"\0lib(?:ibverbs|rdmacm)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""Bytes below which no data of an application was moved: a library's connections take fewer."""
+"""If fewer bytes than this were moved, no application data was: connections of a library take fewer."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
 
 
 def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return whether this program is expected to move data between nodes: rank 0 of a job of several, a
-    launcher that does not attach its ranks, or a program linked with UCX or libfabric. Other programs
-    may have no data to send, so no line is printed for them; nor for ``ucx_info``, nor for
-    ``--help``."""
+    """Return whether this program is expected to move data between nodes: rank 0 of a job with
+    several ranks, a launcher that does not attach its ranks, or a program linked with UCX or
+    libfabric. Other programs may have no data to send, so no line is printed for them; nor for
+    ``ucx_info``, nor for ``--help``."""
     job = job_rank(environment)
     if job is not None:
         return job.rank == 0 and job.size > 1

@@ -26,8 +26,8 @@ TRIES = 4
 
 
 class Api:
-    """``url`` of an API server; empty: the one of the pod that this runs in, with its service
-    account. ``token``: a file. Raises :class:`InputError` where neither is known."""
+    """``url`` of an API server; if empty, that of the pod in which this runs, with the pod's
+    service account. ``token``: a file. Raises :class:`InputError` where neither is known."""
 
     def __init__(self, url: str = "", token: str | os.PathLike[str] = ""):
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")

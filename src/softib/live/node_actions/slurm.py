@@ -15,8 +15,8 @@ MOST = 200
 
 
 def drain(node: str, reason: str) -> None:
-    """Run ``scontrol update``: jobs that run go on, no new one starts. Raises :class:`PeerError` where
-    scontrol does not exist, refuses, or does not answer."""
+    """Run ``scontrol update``: running jobs continue, and no new one starts. Raises
+    :class:`PeerError` where scontrol does not exist, refuses, or does not answer."""
     text = f"softib node-check: {reason}"[:MOST]
     command = ["scontrol", "update", f"nodename={node}", "state=drain", f"reason={text}"]
     try:

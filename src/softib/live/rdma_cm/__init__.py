@@ -1,1 +1,1 @@
-"""The work of the kernel's rdma_cm on every host: addresses, services, multicast, the ucma commands."""
+"""The work of the kernel's rdma_cm for every host: addresses, services, multicast, the ucma commands."""

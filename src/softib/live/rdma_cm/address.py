@@ -44,7 +44,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """The host itself, whichever addresses it has."""
+        """Whether the address is the host itself, whatever addresses it has."""
         return self.host is None or self.host == LOOPBACK
 
     @property
@@ -67,8 +67,7 @@ class Address:
 
 
 def parse(octets: bytes) -> Address | None:
-    """Return the address; None if it has no meaning here (an IPv6 address other than "any" and
-    mapped IPv4)."""
+    """Return the address; None if it cannot be used here (an IPv6 address other than "any" and mapped IPv4)."""
     octets = octets.ljust(_IB.size, b"\0")
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
@@ -145,7 +144,7 @@ class Addresses:
         return None
 
     def is_active(self, port: int) -> bool:
-        """Return whether data can be sent from it."""
+        """Return whether data can be sent from this port."""
         return int(self.fabric.port_state[port]) == PortState.ACTIVE
 
     def lid_of(self, port: int) -> int:
@@ -173,8 +172,8 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the ports among a host's ``ports`` that ``address`` represents: "any" is all, the
-        loopback address the first active one."""
+        """Return which of a host's ``ports`` an ``address`` represents: "any" means all, the
+        loopback address means the first active one."""
         if address.host is None:
             return ports
         if address.host == LOOPBACK:

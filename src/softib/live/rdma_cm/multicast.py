@@ -34,8 +34,7 @@ class Groups:
         self._parents: dict[Endpoint, Endpoint] = {}
 
     def join(self, e: Endpoint, parent: Endpoint, address: Address | None, state: int) -> None:
-        """``e`` becomes the membership of ``parent`` in the group at ``address``; state 1 full, 8
-        send-only."""
+        """Make ``e`` the membership of ``parent`` in the group at ``address``; state 1 is full, 8 is send-only."""
         e.listener = None
         e.port, e.sgid = parent.port, parent.sgid
         self._parents[e] = parent
@@ -79,7 +78,7 @@ class Groups:
             self.report(e, Event.MULTICAST_ERROR, failure, {"listener": parent.number})
 
     def forget(self, e: Endpoint) -> None:
-        """``e`` is destroyed, as a membership or as an id with memberships."""
+        """Forget ``e``, which is destroyed: a membership, or an id with memberships."""
         for member in [m for m, parent in self._parents.items() if parent is e] if e.is_ud else ():
             member.owner.endpoints.pop(member.number, None)
             self.forget(member)

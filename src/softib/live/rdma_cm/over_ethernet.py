@@ -22,7 +22,7 @@ from softib.live.sysfs.roce import ROCE_V2_INDEX, ip_of, mac_of, mapped
 __all__ = ["as_over_ethernet", "ends_of", "over_ethernet"]
 
 HOP_LIMIT = 64
-"""Of packets to another host: Linux' default (ip_default_ttl)."""
+"""Hop limit of packets to another host: Linux' default (ip_default_ttl)."""
 IPV4_GROUPS = 14 << 28
 """224.0.0.0/4"""
 

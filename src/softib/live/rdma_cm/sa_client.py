@@ -1,8 +1,8 @@
 """Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and
 multicast groups.
 
-The answer may come from the daemon's subnet manager or from a stock one on some port: this client cannot tell the
-difference.
+The answer may come from the daemon's subnet manager or from a stock one on some port; this client
+cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Done = Callable[[bytes | None, int], None]
 
 @dataclass(slots=True)
 class Query:
-    """``mad`` is sent again every ``wait_ps`` while ``tries`` are left."""
+    """A query; ``mad`` is sent again every ``wait_ps`` while ``tries`` are left."""
 
     port: int
     mad: bytes
@@ -41,9 +41,9 @@ class Query:
 
 
 class SaClient:
-    """Sans I/O: ``send(port, mad)`` sends a MAD to the SA that ``port`` has recorded (False: none); answers arrive
-    by :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID of that
-    port."""
+    """Sans I/O: ``send(port, mad)`` sends a MAD to the SA that ``port`` has recorded (False: it has
+    none); answers are passed to :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID
+    of that port."""
 
     def __init__(self, send: Callable[[int, bytes], bool], number: Callable[[int], int]):
         self._send, self._number = send, number
@@ -53,16 +53,16 @@ class SaClient:
         self.now_ps = 0
 
     def path(self, port: int, sgid: bytes, dgid: bytes, pkey: int, timeout_ms: int, done: Done) -> None:
-        """A reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any partition
-        that both share."""
+        """Query a reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any
+        partition that contains both."""
         fields = {"sgid": sgid, "dgid": dgid, "reversible": 1, "numb_path": 1} | ({"pkey": pkey} if pkey else {})
         self._query(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
 
     def join(
         self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
     ) -> None:
-        """``gid`` of ``port`` becomes a member of ``mgid``, which is created if it does not exist yet: the fields
-        are those that a creation must name (IBA 15.2.5.17)."""
+        """Make ``gid`` of ``port`` a member of ``mgid``. The group is created if it does not exist:
+        the fields are those that a creation must give (IBA 15.2.5.17)."""
         fields = {
             "mgid": mgid,
             "port_gid": gid,

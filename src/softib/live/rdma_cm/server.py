@@ -37,7 +37,7 @@ __all__ = ["RdmaCmServer"]
 
 LONGEST = 2048
 ROUNDS = 32
-"""Requests of one process in a row before the loop serves others."""
+"""Number of requests of one process in a row before the loop serves others."""
 OPS = (
     "DESTROY",
     "BIND",
@@ -65,8 +65,7 @@ WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
 class EventChannel:
-    """An open rdma_cm device of a program. Events that do not fit into its socket now wait, and
-    count for its process."""
+    """An open rdma_cm device of a program. Events that do not fit into its socket wait, and count for its process."""
 
     def __init__(self, number: int, sock: socket.socket, process: CmProcess, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
@@ -103,8 +102,8 @@ class CmProcess:
 
     @property
     def room(self) -> int:
-        """Number of events that may wait for the program. A program that reads none for a while has
-        a few for each id."""
+        """Number of events that may wait for the program. A program that does not read for a while
+        can still get a few events for each id."""
         return EVENTS + EVENTS_OF_ID * len(self.endpoints)
 
     def child_number(self) -> int:
@@ -158,7 +157,7 @@ class RdmaCmServer(SeqpacketServer):
         self._warm()
 
     def _warm(self) -> None:
-        """Compile now, not while the first program waits: bytes that are not a MAD go nowhere."""
+        """Compile now, so that the first program need not wait; bytes that are not a MAD are sent nowhere."""
         self.router.plane.exchange(MadBatch.zeros(1), default_port(self.router.fabric))
 
     def close(self) -> None:
@@ -170,7 +169,7 @@ class RdmaCmServer(SeqpacketServer):
     # -- processes and channels --
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """A program starts, or opens a channel."""
+        """Handle the start of a program, or a new channel."""
         hello = hello_of(message)
         error, number = errno.EPROTO, 0
         if hello is not None and hello.kind == constant("PROCESS"):
@@ -267,13 +266,13 @@ class RdmaCmServer(SeqpacketServer):
 
     @staticmethod
     def _reply(process: CmProcess, request: Any, values: dict[str, Any]) -> None:
-        """A program that does not read its replies loses them."""
+        """Send a reply; a program that does not read its replies loses them."""
         if request.answer:
             with contextlib.suppress(OSError):
                 process.sock.send(reply(values))
 
     def _take_back(self, channel: EventChannel, event: bytes) -> None:
-        """A program took an event too early: it gets it again."""
+        """Take back an event that a program took too early, and deliver it again."""
         if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
             channel.send(event)
 
@@ -294,7 +293,7 @@ class RdmaCmServer(SeqpacketServer):
     # -- MADs --
 
     def _send_outbox(self) -> None:
-        """Send the CM's MADs, and those that result from them, until none is left."""
+        """Send the CM's MADs, and the MADs that these cause, until none is left."""
         cm = self.ucma.cm
         while cm.outbox:
             out = cm.outbox.popleft()

@@ -19,7 +19,7 @@ REUSE, AF_ONLY, AF_GIVEN = (constant(name) for name in ("REUSE", "AF_ONLY", "AF_
 
 
 def service_of(ps: int, address: Address) -> tuple[int, int]:
-    """Service ID and its mask: port space and port (IBA annex A11), or those of an AF_IB address."""
+    """Return the service ID and its mask: from port space and port (IBA annex A11), or from an AF_IB address."""
     if address.family == AF_IB:
         return address.sid, address.mask or ALL
     return ps << 16 | address.port, ALL
@@ -34,8 +34,8 @@ class Services:
         self._next = 0
 
     def bind(self, e: Endpoint) -> int:
-        """Bind ``e`` to its service and source address; a service without a port gets one. Returns
-        an errno, 0 = done."""
+        """Bind ``e`` to its service and source address; a service without a port gets a free one.
+        Returns an errno, 0 = done."""
         named = e.service_id & 0xFFFF
         if e.service_mask != ALL:
             for port in e.ports:
@@ -72,7 +72,7 @@ class Services:
         return 0
 
     def check_listen(self, e: Endpoint) -> int:
-        """Return whether ``e`` may receive requests for its service. Returns an errno, 0 = it may."""
+        """Return an errno: 0 if ``e`` may receive requests for its service. Returns an errno, 0 = it may."""
         return self._conflict(e, reuse=False) if e.flags & REUSE else 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:
@@ -88,7 +88,7 @@ class Services:
         return None
 
     def release(self, e: Endpoint) -> None:
-        """Everything that ``e`` was bound to becomes free."""
+        """Free everything that ``e`` was bound to."""
         for port in e.ports:
             _remove(self._bound, (port, e.service_id), e)
             _remove(self._masked, port, e)

@@ -155,7 +155,8 @@ class Ucma:
         return e
 
     def _introduce(self, e: Endpoint, message: dict[str, Any]) -> None:
-        """Addresses of a request: those in the CMA's header, or the GIDs if the listener is bound to one."""
+        """Set the addresses of a request: those in the CMA's header, or the GIDs if the listener
+        is bound to one."""
         assert e.listener is not None
         e.service_id = message["service_id"]
         e.sgid = self.addresses.gid_of(e.port)

@@ -28,7 +28,7 @@ def hello_of(message: bytes) -> Any | None:
 
 
 def request_size() -> int:
-    """Return bytes of a request; a message follows POST."""
+    """Return the number of bytes of a request; after POST, a message follows."""
     return layout("ask").size
 
 

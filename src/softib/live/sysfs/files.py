@@ -1,8 +1,8 @@
 """The files of ``/sys/class/infiniband``, line by line as a kernel writes them, read from the fabric's arrays.
 
-Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates follow the ABI's table from the
-active speed and width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets
-at 64 bits.
+Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates follow the ABI's
+table from the active speed and width. Error counters stop at the width of their PortCounters field
+(IBA 16.1.3.5), data and packets at 64 bits.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
 LIFESPAN_MS = "10"
-"""The greatest age of a hardware counter: mlx5's default. It is the only file in ``hw_counters``: events of transports
-are not counted yet, and a zero would be wrong. node_exporter needs the directory if a device is called mlx5_*."""
+"""The maximum age of a hardware counter: mlx5's default. This is the only file in ``hw_counters``:
+transport events are not counted yet, and zeros would be wrong. node_exporter needs the directory if
+a device is called mlx5_*."""
 
 INTERFACE = "lo"
-"""The network interface of an Ethernet port's GIDs: the one that has its address."""
+"""The network interface that has the address of an Ethernet port's GIDs."""
 
 Text = Callable[[Fabric, int], str]
 

@@ -4,8 +4,8 @@ rdma-ndd of rdma-core does.
 A kernel gives the text to the driver; mlx5's gives it to the firmware, which reports it as
 NodeDescription from then on and raises trap 144 with NodeDescriptionChange on the adapter's ports
 (IBA 14.2.5.1; ``mlx5_ib_modify_device`` of Linux: "pass node desc to FW, so it can generate a 144
-trap"). Here the daemon watches the file of every view (inotify(7)), whichever way it was reached: through a preload
-library, a namespace, or the tree's path.
+trap"). Here the daemon watches the file of every view (inotify(7)), whether it was opened through a
+preload library, a namespace, or the tree's path.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ROOM = 64
 
 
 class Descriptions:
-    """Applies what programs write into ``node_desc`` of any of ``views``. If the kernel grants no
-    inotify instance, one line reports it, and changes are not applied."""
+    """Applies the text that programs write into ``node_desc`` of any of ``views``. If the kernel
+    grants no inotify instance, one line reports it, and changes are not applied."""
 
     def __init__(self, router: MadRouter, views: Views, selector: selectors.BaseSelector):
         self.router, self.views, self.selector = router, views, selector
@@ -49,7 +49,7 @@ class Descriptions:
         return f"no inotify instance: {os.strerror(ctypes.get_errno())}"
 
     def watch(self, view: View) -> None:
-        """``view`` was made: watch the descriptions of its devices."""
+        """Watch the descriptions of the devices of ``view``, which is new."""
         for device in view.devices:
             folder = os.fsencode(f"{view.folder}/{CLASS}/{device.name}")
             watch = self._libc.inotify_add_watch(self.fd, folder, IN_CLOSE_WRITE)

@@ -20,9 +20,10 @@ __all__ = ["ADAPTERS_ONLY", "NUMA", "NodeProfile", "mask_of", "numa_files", "pro
 
 NUMA = "sys/devices/system/node"
 SOCKETS = 2
-"""NUMA nodes of a modelled machine: each vendor's node has two processors."""
+"""Number of NUMA nodes of a modelled machine: each vendor's node has two processors."""
 MOST_GPUS = 12
-"""GPUs near one adapter: a root bus has fifteen buses below it, three of them for the switch and the adapter."""
+"""Largest number of GPUs near one adapter: a root bus has fifteen buses below it, of which three
+are for the switch and the adapter."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,18 @@ class NodeProfile:
         return self.path == "pix" and self.gpus_of(group) > 0
 
     def numa_node(self, group: int) -> int:
-        """Return the NUMA node of a root bus; -1 without a modelled machine. Additional adapters
-        share the last PCIe switch."""
+        """Return the NUMA node of a root bus; -1 if the machine is not modelled. Additional
+        adapters share the last PCIe switch."""
         groups = len(self.groups)
         return min(group * SOCKETS // groups, SOCKETS - 1) if groups else -1
 
 
 ADAPTERS_ONLY = NodeProfile()
-"""A node that is no modelled machine."""
+"""Profile of a node that is not a modelled machine."""
 
 
 def processors(numa: int = -1) -> list[int]:
-    """Return the processors of a NUMA node of a modelled machine; -1: all of this machine."""
+    """Return the processors of a NUMA node of a modelled machine; -1 means all processors of this machine."""
     try:
         text = Path("/sys/devices/system/cpu/online").read_text().strip()
     except OSError:

@@ -1,14 +1,14 @@
 """The PCI bus that a program on a node sees: its adapters and, on a modelled machine, its GPUs, PCIe
 switches and NUMA nodes, in addition to the machine's devices.
 
-UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI function and
-read its type, the speed of its slot and which processors are near. Others start from ``/sys/bus/pci/devices``:
-libpciaccess (hwloc) and lspci read the configuration space, Kubernetes' device plugins ``modalias`` and ``driver``;
-NCCL resolves addresses with ``/sys/class/pci_bus``.
-A host's adapters have a root bus each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10, then 20,
-and so on; from the sixteenth on in the next domain. With a :class:`NodeProfile`, GPUs share the root bus of their
-adapter. Without one no processor is nearer to one adapter than to another: ``numa_node`` is -1, as a kernel writes
-in that case.
+UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI
+function and read its type, the speed of its slot and which processors are near. Others start from
+``/sys/bus/pci/devices``: libpciaccess (hwloc) and lspci read the configuration space, Kubernetes'
+device plugins ``modalias`` and ``driver``; NCCL resolves addresses with ``/sys/class/pci_bus``.
+Each adapter of a host has its own root bus: function ``0000:11:00.0`` behind ``0000:10:00.0`` of
+root bus 10, then 20, and so on; from the sixteenth on in the next domain. With a
+:class:`NodeProfile`, GPUs share the root bus of their adapter. Without a profile, no processor is
+nearer to one adapter than to another: ``numa_node`` is -1, as a kernel writes in that case.
 
 Sources: the kernel's ABI (Documentation/ABI/testing/sysfs-bus-pci); the PCI ID list (1b36:000c is QEMU's root port,
 1000:c010 a PCIe switch of Broadcom); PCI Code and ID Assignment (classes 02 07, 03 02 and 06 04); PCI Express Base
@@ -35,8 +35,8 @@ __all__ = ["adapter_folder", "functions_of", "machine_links", "pci_files", "pci_
 
 BUS, CLASS = "sys/bus/pci/devices", "sys/class/pci_bus"
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Other vendors are unknown; adapters are called mlx5
-then too."""
+"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Other vendors are unknown; their
+adapters are also called mlx5."""
 CLASS_INFINIBAND, CLASS_GPU, CLASS_BRIDGE = 0x020700, 0x030200, 0x060400
 ROOT_PORT, SWITCH = (0x1B36, 0x000C), (0x1000, 0xC010)
 ENDPOINT, ROOT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
@@ -49,8 +49,8 @@ GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
 
 def _adapter(f: Fabric, node: int) -> Adapter:
-    """Return the node's part, or, if the catalogue does not have its interface, the one for the
-    speed that its first port supports (QDR at least)."""
+    """Return the node's part. If the catalogue does not have its interface, return the part for the
+    speed that its first port supports (at least QDR)."""
     part = DEVICES.get(int(f.device_id[node]))
     if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
         return part

@@ -1,8 +1,8 @@
 """A program's view of the fabric: the HCAs of one host, as directories like a kernel's and as umad devices.
 
 The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``,
-``dev/infiniband``) consists of real files: every way to read a directory works. Files are written when the
-view is made, and again when a program opens one.
+``dev/infiniband``) consists of real files, so every method of reading a directory works. Files are
+written when the view is made, and again when a program opens one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ UVERBS_ABI = 6
 CLASS = "sys/class/infiniband"
 NODE_DESC = "node_desc"
 TABLES = ("pkeys", "gids")
-"""The only file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so that a
-namespace can make it writable in a tree that is not."""
+"""The only file that programs write (:mod:`softib.live.sysfs.node_desc`). It always stays the same
+file, so that a namespace can make it writable in a tree that is read-only."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Device:
 
 
 def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodeProfile | None) -> list[Device]:
-    """Names: from their descriptions if these differ, else ``mlx5_0``, ``mlx5_1`` …"""
+    """Return their names: from their descriptions if these differ, otherwise ``mlx5_0``, ``mlx5_1`` …"""
     names = [device_name(f, node) for node in nodes]
     if "" in names or len(set(names)) < len(names):
         names = [f"mlx5_{i}" for i in range(len(nodes))]
@@ -65,8 +65,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodePr
 
 
 def _fill(path: str, octets: bytes) -> None:
-    """``path`` holds ``octets``. A view has hundreds of files, and open() and pathlib would take as much time again
-    as the system calls."""
+    """``path`` holds ``octets``. A view has hundreds of files, and open() and pathlib would take as
+    much time as the system calls themselves."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)
@@ -140,9 +140,9 @@ class View:
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
-        """Bring the file ``path`` (below the folder) up to date; other paths are left alone. In a table (``pkeys``,
-        ``gids``) all entries: a program that reads one reads the others next,
-        and ``preload/umad/refresh.c`` does not request these."""
+        """Bring the file ``path`` (below the folder) up to date; other paths are ignored. In a
+        table (``pkeys``, ``gids``) all entries are updated: a program that reads one reads the
+        others next, and ``preload/umad/refresh.c`` does not request these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
         for device in self.devices:  # by the link's other end, as a program in that directory names it
             if path.startswith(f"{device.folder}/"):
@@ -181,7 +181,7 @@ class View:
         else:
             new = f"{self.folder}/.new"
             _fill(new, octets)
-            # A reader gets the old line or the new one, never a part of one.
+            # A reader gets either the old line or the new one, never a part of one.
             os.replace(new, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
@@ -191,14 +191,14 @@ class View:
         return f"{self.folder}/{CLASS}/{device.name}/{NODE_DESC}"
 
     def restore(self, device: Device) -> None:
-        """A program wrote into the description of ``device``: bring it up to date again."""
+        """Bring the description of ``device`` up to date again after a program wrote into it."""
         path = f"{CLASS}/{device.name}/{NODE_DESC}"
         self._shown.pop(path, None)
         self._write(path)
 
     def write(self) -> None:
-        """Write every file, whatever it contained. No program reads them yet and the loop waits
-        meanwhile, so they are not renamed into place."""
+        """Write every file, whatever its contents. No program reads them yet and the loop waits
+        meanwhile, so they need not be renamed into place."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:
@@ -239,10 +239,10 @@ class Views:
         return self._made(f"host-{node}", host_of(self.fabric, node))
 
     def show(self, named: str, port: int, alone: bool = False) -> View:
-        """Return the view of ``softib run --node NAMED``, which means ``port``.
+        """Return the view for ``softib run --node NAMED``, where NAMED means ``port``.
 
-        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``,
-        or a ``port`` that was named as well (``alone``), shows that port.
+        A host's name (or no name) shows the host; an adapter's own name or GUID shows that adapter;
+        ``name:portnum``, or a ``port`` named in addition (``alone``), shows that port.
         """
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):

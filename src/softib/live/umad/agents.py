@@ -33,8 +33,8 @@ def has_rmpp(mgmt_class: int) -> bool:
 
 @dataclass(frozen=True)
 class Agent:
-    """One registration. ``methods`` are the bits of unsolicited methods it takes; ``kernel_rmpp``:
-    it gets RMPP messages whole."""
+    """One registration. ``methods`` are the bits of the unsolicited methods that it takes;
+    ``kernel_rmpp``: it gets RMPP messages whole."""
 
     qpn: int
     mgmt_class: int

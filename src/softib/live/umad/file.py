@@ -29,11 +29,10 @@ from softib.mad.batch import MadBatch
 __all__ = ["Ancillary", "IssmFile", "PendingRequest", "RmppPayload", "UmadFile", "tid_of"]
 
 TRAP_REPRESS = int(Method.TRAP_REPRESS)
-"""The answer to a trap has no response bit; a kernel treats it as one all the same."""
+"""The answer to a trap has no response bit, but a kernel treats it as a response."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Limit of messages that wait for a program that does not read, as in the kernel, which drops later
-ones."""
+"""Limit of messages that wait for a program that does not read; later ones are dropped, as in the kernel."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Ancillary:
 
 @dataclass
 class PendingRequest:
-    """A request that waits for its answer: the message as it was written, and how many more times it may be sent."""
+    """A request that waits for its answer: the message as written, and how many more times it may be sent."""
 
     message: bytes
     payload: RmppPayload | None
@@ -115,19 +114,19 @@ class UmadFile:
 
     @property
     def closed(self) -> bool:
-        """The program closed it, or no longer exists."""
+        """Whether the program closed it or no longer exists."""
         return self.hung_up or self.queue.broken
 
     # -- as a station --
 
     def takes(self, mad: np.ndarray) -> bool:
-        """An awaited answer, or a MAD that an agent registered for."""
+        """Return whether this is an awaited answer, or a MAD for which an agent registered."""
         if _answers(mad):
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
     def deliver(self, batch: MadBatch) -> None:
-        """Hand over. Requests that were returned as undeliverable wait until their time is over."""
+        """Hand over. Requests that were returned as undeliverable wait until they time out."""
         if self.answered is not None:
             if batch.status.any():
                 batch = batch[batch.status == 0]
@@ -217,7 +216,7 @@ def _answers(mad: np.ndarray) -> bool:
 
 
 class IssmFile:
-    """An open issm device: as long as it is open, its port has IsSM set. It takes no MADs; a umad file does."""
+    """An open issm device: while it is open, its port has IsSM set. It takes no MADs; a umad file does."""
 
     issm = True
     queue: tuple[()] = ()

@@ -1,9 +1,9 @@
 """Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them
 (IBA 8.3, 13.5.4).
 
-A receiver finds the packet's GRH in the header, from its own point of view: the sender's GID, and which of the
-receiver's GIDs the packet was for. A GRH for a GID that the port at the DLID does not
-have is dropped there (IBA 9.6.1.2.3).
+A receiver finds the packet's GRH in the header, from its own point of view: the sender's GID, and
+the index of the receiver's GID to which the packet was sent. A packet whose GRH names a GID that
+the port at the DLID does not have is dropped there (IBA 9.6.1.2.3).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
     """Return the header's fields for the route of ``message``, which a program on ``port`` wrote
-    with a GRH: (at its receiver, on an agent's answer to it). (None, None): the port there does not
-    have that GID. SMPs have no GRH (IBA 14.2.1.1): zeros."""
+    with a GRH: (at its receiver, on an agent's answer to it). (None, None) means that the
+    destination port does not have that GID. SMPs have no GRH (IBA 14.2.1.1): zeros."""
     if not message[QPN].any():
         return bytes(24), bytes(24)
     route = message[ROUTE].tobytes()
@@ -73,7 +73,8 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
-    """Index in the table of port ``there`` of the partition at ``index`` of port ``here``; 0 if it is not in it."""
+    """Return the index in the table of port ``there`` of the partition at ``index`` of port
+    ``here``; 0 if the table lacks it."""
     n = int(f.pkey_cap[there])
     if index >= int(f.pkey_cap[here]):
         return 0

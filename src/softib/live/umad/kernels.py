@@ -44,8 +44,8 @@ def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
     """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80])
     as requests ``q`` (:data:`~softib.mad.batch.MadColumns`).
 
-    ``sizes`` are the received bytes. The agent goes into bits 32-47 of the TID, which the router leaves alone.
-    ``awaits`` marks the requests whose sender waits for an answer.
+    ``sizes`` are the received bytes. The agent's number goes into bits 32-47 of the TID, which the
+    router does not change. ``awaits`` marks the requests whose sender waits for an answer.
     """
     for r in range(n):
         m, mad = messages[r], q.mad[r]
@@ -68,8 +68,7 @@ def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
 
 @kernel(_nrt=False)
 def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages, dwords):
-    """MADs and columns of a batch as ``messages`` to a program; responses name the agent of their
-    TID.
+    """Write the MADs and columns of a batch as ``messages`` to a program; responses name the agent in their TID.
 
     ``kernel_rmpp`` (uint8[32]) marks the agents for which a last RMPP segment has the length given in its header.
     """
@@ -107,14 +106,14 @@ PORT, NUMBER, FD, FLAGS = range(4)
 QP, KERNEL_RMPP, KNOWN = range(3)
 """Rows of the agents' table."""
 IDLE, CLOSED, SPECIAL, LEFT = range(4)
-"""Return values of :func:`umad_pump`: no more messages; the program closed the file; the message in row
-0 needs Python (with a GRH, or the announcement of an RMPP message); Python must read the rest of the
-message in row 0."""
+"""Return values of :func:`umad_pump`. IDLE: no more messages. CLOSED: the program closed the file.
+SPECIAL: the message in row 0 needs Python (it has a GRH, or announces an RMPP message). LEFT:
+Python must read the rest of the message in row 0."""
 
 
 @kernel(_nrt=False)
 def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
-    """Serve one open umad device ``u.file`` without going back to Python between its requests.
+    """Serve one open umad device ``u.file`` without returning to Python between its requests.
 
     Like :func:`softib.live.ibsim.kernels.pump`, for the messages of softib's library. ``u``:
     :data:`softib.live.umad.wire.UmadBuffers`; ``agents`` uint8[3, 32]:

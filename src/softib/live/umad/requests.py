@@ -1,8 +1,9 @@
 """Handles MADs that programs write to their umad devices: they are answered, forwarded, or kept until
 they time out.
 
-Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and
-sends while one program sends. The rest (RMPP messages, GRHs, requests without an answer at once) is handled here.
+Most of the work never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers
+and sends while one program sends. The rest is handled here: RMPP messages, GRHs, and requests that
+get no answer at once.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class UmadRequests:
         )
 
     def adopt(self, file: UmadFile) -> None:
-        """Receives of this file's socket may wait for a moment, in the kernel; every other call uses DONTWAIT."""
+        """Let receives on this file's socket wait for a moment in the kernel; every other call uses DONTWAIT."""
         file.sock.setblocking(True)
         wait = struct.pack("@ll", 0, PUMP_WAIT_MS * 1000)
         file.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
@@ -112,9 +113,8 @@ class UmadRequests:
         router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
-        # A manager's issm file is a station too, but sends no MADs: stock OpenSM counts as the only
-        # program. (A bring-up of 20,594 MADs: 13 steps of the loop instead of 163, and 6.7 us of CPU a
-        # MAD instead of 7.3.)
+        # A manager's issm file is a station too but sends no MADs, so stock OpenSM counts as the only program. (A
+        # bring-up of 20,594 MADs: 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD instead of 7.3.)
         others = any(s is not file and not isinstance(s, IssmFile) for s in router.stations.values())
         flags = 0 if router.alone else socket.MSG_DONTWAIT
         self._buffers.file[:] = file.port, file.number, file.sock.fileno(), flags
@@ -130,7 +130,7 @@ class UmadRequests:
         return ended
 
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
-        """Handle the message in ``row`` if it must be handled singly, and before it those in the rows before."""
+        """Handle the message in ``row``, which needs handling by itself, after those in the rows before it."""
         if payload is None and self._in_dwords[row, 4] > MESSAGE_SIZE:
             file.announced += 1  # the next one comes with the whole message: see umad.h
             return False
@@ -192,7 +192,7 @@ class UmadRequests:
         self._finish(file, n, now_ps, payload)
 
     def _finish(self, file: UmadFile, n: int, now_ps: int, payload: RmppPayload | None = None) -> None:
-        """Do the work that the kernels leave; unanswered requests are kept."""
+        """Do the work that the kernels leave; keep unanswered requests."""
         router = self.router
         requests = router.requests.mad[:n].copy() if self._awaits[:n].any() else None
         if self.ancillary is NOTHING:
@@ -240,7 +240,7 @@ class UmadRequests:
         return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
 
     def tick(self, now_ps: int) -> None:
-        """Send requests again, or return them, whose time is over."""
+        """Send requests again, or return those whose time has run out."""
         while self._timers and self._timers[0][0] <= now_ps:
             deadline_ps, _, number, tid = heapq.heappop(self._timers)
             file = self.files.get(number)

@@ -2,8 +2,8 @@
 host.
 
 Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's
-directory (``preload/umad/umad.h``). Files and registrations are kept here; :mod:`softib.live.umad.requests` handles
-what is written to them.
+directory (``preload/umad/umad.h``). Files and registrations are kept here;
+:mod:`softib.live.umad.requests` handles the messages written to them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class UmadServer(SeqpacketServer):
     # -- requests about files --
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """A request; the connection becomes the file that it opens, or is closed."""
+        """Handle a request; the connection becomes the file that it opens, or is closed."""
         request = request_of(message)
         error, value, file = errno.EPROTO, 0, None
         try:
@@ -120,7 +120,7 @@ class UmadServer(SeqpacketServer):
         return reply(error, 0)
 
     def _answer(self, request: Any, sock: socket.socket) -> tuple[int, int, UmadFile | IssmFile | None]:
-        """Return (errno, value, the handler of the connection from then on)."""
+        """Return (errno, value, handler of the connection from then on)."""
         op = int(request["op"])
         if op in (constant("OPEN"), constant("ISSM")):
             return self._open(request, op == constant("ISSM"), sock)
@@ -211,7 +211,7 @@ class UmadServer(SeqpacketServer):
             self.drop(file)
 
     def drop(self, file: UmadFile | IssmFile) -> None:
-        """Forget it; if it was an issm device, its port no longer has IsSM set."""
+        """Forget the file; if it was an issm device, its port no longer has IsSM set."""
         if self.files.pop(file.number, None) is None:
             return
         self.selector.unregister(file.sock)
@@ -226,7 +226,7 @@ class UmadServer(SeqpacketServer):
         return self.requests.wait_s(now_ps)
 
     def tick(self, now_ps: int) -> None:
-        """Send requests again, or return them, whose time is over; drop files that their programs have closed."""
+        """Send requests again, or return those whose time has run out; drop files that their programs have closed."""
         self.requests.tick(now_ps)
         for file in list(self.files.values()):
             self._drop_closed(file)

@@ -32,8 +32,7 @@ def _mask(*methods: int) -> int:
 
 
 ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
-"""Maps each management class to the methods of unsolicited MADs that are taken: none, for programs that only send
-requests."""
+"""Management class → the methods of unsolicited MADs that are taken; none for programs that only send requests."""
 MANAGES: dict[int, int] = {
     int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
     int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),

@@ -25,15 +25,16 @@ from softib.mad.batch import MadBatch, mad_columns
 __all__ = ["FabricPort", "other_subnets"]
 
 LOCAL_WINDOW = 96
-"""Requests on the wire at a time: their answers fit into the socket's buffer (212,992 bytes hold about 270 of them)."""
+"""Number of requests on the wire at a time: their answers fit into the socket's buffer (212,992
+bytes hold about 270)."""
 PATIENCE_MS = 20
 """Time limit of the wait for outstanding requests without any arrival."""
 
 
 class FabricPort(UmadPort):
     """A :class:`UmadPort` on ``node`` (default: the first host) of the running fabric ``instance``.
-    Nothing needs to be preloaded, so a process may have several. Raises :class:`InputError` for a
-    node, :class:`PeerError` if the daemon does not serve it."""
+    Nothing needs to be preloaded, so a process may have several such ports. Raises
+    :class:`InputError` for a node, :class:`PeerError` if the daemon does not serve it."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class FabricPort(UmadPort):
         """Do nothing, since this is not a manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Without RMPP no message is longer than a MAD: the daemon has ended, or a signal arrived."""
+        """Without RMPP, no message is longer than a MAD: so the daemon has ended, or a signal arrived."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")
@@ -87,7 +88,7 @@ class FabricPort(UmadPort):
             raise PeerError(f"{self.device}: the fabric went down: {error.strerror}") from None
 
     def _refused(self, row: int) -> None:
-        """The daemon has no room for message ``row`` now, or has ended (:class:`PeerError`)."""
+        """Handle a refused message ``row``: the daemon has no room for it now, or has ended (:class:`PeerError`)."""
         wire = self._wire
         message = wire.out[row, : int(wire.sizes[row])].tobytes()
         try:
@@ -136,8 +137,8 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
 
 
 def other_subnets(instance: Instance) -> str:
-    """Return a line with the subnets of the running fabric that a :class:`FabricPort` on the first host
-    cannot reach ("": none)."""
+    """Return a line with the subnets of the running fabric that a :class:`FabricPort` on the first
+    host cannot reach; "" if it reaches all."""
     from softib.fabric.subnets import managed_subnets, master_port
     from softib.live.shared_fabric import SharedFabric
 

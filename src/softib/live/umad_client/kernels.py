@@ -1,4 +1,4 @@
-"""Batches of MADs to and from the messages of a umad device, and the exchange of both: two system calls a MAD.
+"""Batches of MADs to and from the messages of a umad device, and the exchange of both: two system calls per MAD.
 
 A message is the kernel's header (:data:`softib.live.umad_client.abi.HEAD`, or its first 56 bytes)
 and a MAD. Integers that are not big endian are in the machine's order; they are read as dwords.
@@ -27,15 +27,16 @@ FD, SENT, RECEIVED, POLLS = range(4)
 """Entries of ``state``: the descriptor; after :func:`exchange` how many messages were written and read, and how
 often it waited."""
 DONE, UNWRITTEN, UNREAD, FULL = range(4)
-"""Return values of :func:`exchange`: all MADs were written and none is awaited; a write failed; the
-next message cannot be read (an error, or a message longer than a MAD); the inbox is full."""
+"""Return values of :func:`exchange`. DONE: all MADs were written and none is awaited. UNWRITTEN: a
+write failed. UNREAD: the next message cannot be read (an error, or a message longer than a MAD).
+FULL: the inbox is full."""
 
 
 @kernel(_nrt=False)
 def compose(q, n, agents, timeout_ms, head, w):
-    """The first ``n`` rows of ``q`` (MadColumns) as messages ``w.out``; ``w.sizes`` are their bytes, ``w.awaits``
-    marks those that want an answer. ``agents`` uint8[256]: the agent of each
-    management class (255: none; such a row gets size 0).
+    """Write the first ``n`` rows of ``q`` (MadColumns) as messages ``w.out``; ``w.sizes`` are their
+    bytes, and ``w.awaits`` marks those that need an answer. ``agents`` uint8[256]: the agent of
+    each management class (255: none; such a row gets size 0).
 
     An SA answer of one RMPP segment ends at the length in its header (the kernel counts PayloadLength from it).
     """
@@ -66,7 +67,7 @@ def compose(q, n, agents, timeout_ms, head, w):
 
 @kernel(_nrt=False)
 def parse(n, head, w, q):
-    """The first ``n`` messages of ``w.inbox`` as rows of ``q`` (MadColumns)."""
+    """Read the first ``n`` messages of ``w.inbox`` into rows of ``q`` (MadColumns)."""
     for r in range(n):
         m, mad = w.inbox[r], q.mad[r]
         q.dlid[r] = 0
@@ -87,9 +88,9 @@ def exchange(w, n, size, window, patience_ms):
     """Write the first ``n`` messages of ``w.out``, at most ``window`` unanswered at a time, and read what arrives
     (``size`` bytes a message at most).
 
-    Every message that arrives counts as an answer. If no MAD arrives for ``patience_ms``, the wait for
-    outstanding ones ends: silent devices cost that once for each window. Everything has been written
-    when it ends with DONE.
+    Every message that arrives counts as an answer. If no MAD arrives for ``patience_ms``, the wait
+    for outstanding answers ends, so silent devices cost this time once per window. If it returns
+    DONE, everything has been written.
     """
     state, fd = w.state, w.state[FD]
     sent, received, on_wire = 0, 0, 0

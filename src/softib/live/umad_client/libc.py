@@ -1,8 +1,8 @@
 """The C library's calls that reach a umad device, by the symbols that C programs use.
 
-CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not intercept, and its
-``select.poll`` does not support the made-up descriptors of this library. Symbols looked up in the whole
-process find the preload library, if there is one, or the C library itself.
+CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not intercept, and
+its ``select.poll`` does not support this library's synthetic descriptors. Symbols that are looked
+up in the whole process resolve to the preload library if there is one, otherwise to the C library.
 """
 
 from __future__ import annotations

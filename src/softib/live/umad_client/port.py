@@ -46,10 +46,10 @@ from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 __all__ = ["WIRE_WINDOW", "UmadPort"]
 
 ROWS = 4096
-"""Messages that are composed, or read, together."""
+"""Number of messages that are composed or read together."""
 WIRE_WINDOW = 8
-"""Requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of stock ibsim
-holds ten."""
+"""Number of requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of
+stock ibsim holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
 """Time limit of the wait for outstanding requests without any arrival. Stock ibsim returns requests
 that it cannot answer, so there a longer wait means that it does not run; and if it and we fill the

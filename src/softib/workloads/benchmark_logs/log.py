@@ -1,4 +1,4 @@
-"""The log of one benchmark: the measured value of each size, and the machine's data in the log."""
+"""The log of one benchmark: the measured value for each size, and what the log states about the machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MOST = 16 << 20
 @dataclass(frozen=True)
 class BenchmarkLog:
     """``rows``: (bytes, value), ascending, the median of repeated sizes; ``unit`` of the values:
-    us, or MB/s. ``pattern``: the workload pattern that predicts them. Data of the machine in the
-    log, 0 or empty if missing: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a process) and
-    ``version`` of the library."""
+    us, or MB/s. ``pattern``: the workload pattern that predicts them. Data about the machine from
+    the log, 0 or empty if missing: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a
+    process) and ``version`` of the library."""
 
     path: str
     program: str
@@ -51,7 +51,7 @@ class BenchmarkLog:
 
 
 def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """Return (bytes, median of the values) of sizes and values above 0, ascending."""
+    """Return (bytes, median of the values) for sizes and values above 0, ascending."""
     values: dict[int, list[float]] = {}
     for size, value in pairs:
         if size > 0 and value > 0:
@@ -60,7 +60,7 @@ def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]
 
 
 def read_log(path: str | os.PathLike[str], patterns: Sequence[str] = ()) -> BenchmarkLog:
-    """Read the log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: those of the
+    """Read the log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: patterns of the
     workload to compare with; the log must be of one of them. Raises :class:`InputError`, one line.
     """
     from softib.workloads.benchmark_logs.nccl_tests import nccl_log

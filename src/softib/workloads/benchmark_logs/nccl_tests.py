@@ -39,13 +39,13 @@ REDUCING = {"sum", "prod", "max", "min", "avg", "mulsum"}
 TOLERANCE = 0.02
 """Tolerance of the ratio of bus bandwidth to algorithm bandwidth, with two decimals."""
 LEAST_GBYTES = 1.0
-"""Algorithm bandwidth in GB/s from which two decimals are precise enough."""
+"""Algorithm bandwidth in GB/s above which two decimals are precise enough."""
 
 
 def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
-    """Read the log ``text`` of one program. Raises :class:`InputError`, one line, for other units, for
-    a table of a collective not in ``patterns``, and for one that several collectives could have
-    written."""
+    """Read the log ``text`` of one program. Raises :class:`InputError`, one line, for other units,
+    for a table of a collective that is not in ``patterns``, and for a table that several
+    collectives could have written."""
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     for line in lines:
         if _UNITS.match(line) and "(us)" not in line:
@@ -75,8 +75,8 @@ def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
 
 
 class _Row(NamedTuple):
-    """One row, out of place: ``ratio`` of bus to algorithm bandwidth (0: too few decimals), and whether
-    it has an operation and a root."""
+    """One row of a table that is out of place: ``ratio`` of bus to algorithm bandwidth (0: too few
+    decimals), and whether it has an operation and a root."""
 
     size: int
     us: float
@@ -105,7 +105,7 @@ def _rows(lines: list[str]) -> Iterator[_Row]:
 
 
 def _wanted(path: str, patterns: Sequence[str]) -> str:
-    """Return the collective of ``patterns``; empty without one."""
+    """Return the only collective of ``patterns``; empty if there is none."""
     wanted = [p.removeprefix("nccl-") for p in patterns if p.startswith("nccl-")]
     if patterns and not wanted:
         raise InputError(f"{path} is a log of nccl-tests; the workload is {patterns[0]}")
@@ -113,8 +113,9 @@ def _wanted(path: str, patterns: Sequence[str]) -> str:
 
 
 def _collective(path: str, text: str, table: list[_Row], ranks: int, wanted: str) -> str:
-    """Return the collective of the log: that of the program if the log or its file name has it, else
-    ``wanted``, else the only one that prints such columns and bandwidths."""
+    """Return the collective of the log. It is that of the program, if the log or its file name
+    names it; otherwise ``wanted``; otherwise the only collective that prints such columns and
+    bandwidths."""
     programs = set(_PROGRAM.findall(text)) | set(_PROGRAM.findall(os.path.basename(path)))
     named = {PROGRAMS[p] for p in programs if p in PROGRAMS}
     if not named and programs & set(UNKNOWN):
@@ -131,8 +132,8 @@ def _collective(path: str, text: str, table: list[_Row], ranks: int, wanted: str
 
 
 def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[str]:
-    """Return the collectives that print these columns, and this ratio of bandwidths if the largest row
-    is precise enough."""
+    """Return the collectives that print these columns and, if the largest row is precise enough,
+    this ratio of bandwidths."""
     if row.reduces and row.rooted:
         raise InputError(f"{path} is of reduce_perf; softib predicts {', '.join(PROGRAMS)}")
     columns = {

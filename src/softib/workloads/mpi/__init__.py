@@ -1,2 +1,2 @@
-"""MPI as in Open MPI: the algorithm chosen by its fixed rules, each algorithm as a
+"""MPI as in Open MPI: the algorithm that its fixed rules choose, each algorithm as a
 :class:`~softib.workloads.schedule.schedule.Schedule`, and the costs of messages."""

@@ -1,7 +1,7 @@
 """Collectives in which each rank has separate data for the others: all-gather, all-to-all, gather,
-scatter. ``count`` is the number of elements of a rank's block. Buffers: of an all-gather, the
-blocks of ranks 0, 1, … in order; of gather and scatter the same at rank 0; of an all-to-all, n
-blocks to send, then n received blocks.
+scatter. ``count`` is the number of elements of a rank's block. Buffers. All-gather: the blocks of
+ranks 0, 1, … in order. Gather and scatter: the same at rank 0. All-to-all: n blocks to send, then n
+received blocks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of all blocks that a rank has; if the number of ranks is not a power of two,
-    :func:`bruck`, as in Open MPI."""
+    """log2 n exchanges of all blocks that a rank has. If the number of ranks is not a power of two,
+    :func:`bruck` is used, as in Open MPI."""
     n, r, mask = p.ranks, p.every, 1
     if n & (n - 1):
         bruck(p, count)
@@ -47,8 +47,8 @@ def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
 
 
 def neighbor(p: Program, count: int, segment: int = 0) -> None:
-    """n / 2 steps between neighbours, two blocks each after the first; for an odd number of ranks,
-    :func:`ring`, as in Open MPI."""
+    """n / 2 steps between neighbours, with two blocks each after the first. For an odd number of
+    ranks, :func:`ring` is used, as in Open MPI."""
     n, r = p.ranks, p.every
     if n % 2:
         ring(p, count)
@@ -101,12 +101,12 @@ def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def binomial_gather(p: Program, count: int, segment: int = 0) -> None:
-    """Up a binomial tree: each rank sends its block and all blocks below it in one message."""
+    """Up a binomial tree: each rank sends its block and all blocks of the ranks below it in one message."""
     _along(p, count, up=True)
 
 
 def binomial_scatter(p: Program, count: int, segment: int = 0) -> None:
-    """Down a binomial tree: each rank receives its block and all blocks below it in one message."""
+    """Down a binomial tree: each rank receives its block and all blocks of the ranks below it in one message."""
     _along(p, count, up=False)
 
 

@@ -18,8 +18,8 @@ UCC_TL_UCP_ALLREDUCE_KN_RADIX)."""
 
 
 def recursive_doubling(p: Program, count: int) -> None:
-    """log2 n exchanges of the whole vector; ranks beyond a power of two first send their vector to a
-    neighbour, and receive the result at the end."""
+    """log2 n exchanges of the whole vector. Ranks beyond a power of two first send their vector to
+    a neighbour and receive the result at the end."""
     p.copy(p.every, count)
     power = lower_power(p.ranks)
     extra = p.ranks - power
@@ -68,8 +68,8 @@ def knomial(p: Program, count: int, radix: int = RADIX) -> None:
 
 
 def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, count: int) -> None:
-    """Every rank sends to the ranks that differ from it in one digit, receives from them, waits
-    for all, and adds their vectors one after another."""
+    """Every rank sends to the ranks that differ from it in one digit, receives from them, waits for
+    all, and then adds their vectors one after another."""
     virtual = np.arange(len(real))
     block = distance * radix
     base = virtual - virtual % block

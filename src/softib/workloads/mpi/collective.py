@@ -42,16 +42,16 @@ ALGORITHMS: dict[str, dict[str, Maker]] = {
     "reduce_scatter": scattering.REDUCE_SCATTERS,
     "scatter": personal.SCATTERS,
 }
-"""By collective: its algorithms by name."""
+"""Collective → its algorithms by name."""
 REDUCTIONS = ("allreduce", "reduce", "reduce_scatter")
-"""Collectives that allocate scratch buffers, and so cost the time of a call (``Costs.call_ns``)."""
+"""Collectives that allocate scratch buffers, and therefore cost the time of a call (``Costs.call_ns``)."""
 SQUARE = {
     "allreduce": ("ring", "segmented-ring"),
     "allgather": ("ring", "neighbor", "pairwise"),
     "alltoall": ("linear", "pairwise", "linear-sync"),
     "reduce_scatter": ("ring",),
 }
-"""Algorithms with about a step for each pair of ranks."""
+"""Algorithms with about one step for each pair of ranks."""
 
 
 def program_of(
@@ -67,7 +67,7 @@ def program_of(
     each: int = 1,
 ) -> tuple[Program, Choice]:
     """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size``: bytes of the
-    vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
+    vector; of a rank's block (allgather, alltoall, gather, scatter); or of the message
     (``latency``, ``bandwidth``). ``each`` consecutive ranks are on one host. Elements have 4 bytes
     if ``size`` is a multiple of 4, like OSU's floats.
 
@@ -112,7 +112,7 @@ def program_of(
 def _han(
     p: Program, collective: str, size: int, each: int, version: str, iterations: int, call_ns: float
 ) -> tuple[Program, Choice]:
-    """Return the program of the collective with HAN, and the choice of its algorithms. Raises
+    """Return the program of the collective with HAN, and the algorithms chosen. Raises
     :class:`InputError` if Open MPI's HAN does not run it."""
     why = ""
     if collective not in HAN:
@@ -142,8 +142,7 @@ A, B = np.array([0]), np.array([1])
 
 
 def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
-    """Rank 0 sends and rank 1 answers, ``times`` times; half of the time of a round trip is the
-    latency."""
+    """Rank 0 sends and rank 1 answers, ``times`` times; the latency is half of a round trip."""
     data = Data.of(0, count, 1)
     for _ in range(iterations):
         p.send(A, B, data)
@@ -153,7 +152,7 @@ def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
 
 
 def windows(p: Program, count: int, iterations: int = 1, window: int = 64) -> None:
-    """Rank 0 sends ``window`` messages without waiting, rank 1 answers when all have arrived."""
+    """Rank 0 sends ``window`` messages without waiting; rank 1 answers when all have arrived."""
     many = np.zeros(window, np.int64)
     data, answer = Data.of(0, count, window), Data.of(0, min(4, count), 1)
     for _ in range(iterations):

@@ -15,9 +15,10 @@ __all__ = ["Costs", "costs_of", "machine"]
 
 @dataclass(frozen=True)
 class Costs:
-    """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time per byte that a rank reduces, or
-    copies within its memory; ``reduce_ns``: per step of a reduction, in addition to its bytes;
-    ``call_ns``: per collective, for the choice of an algorithm and buffers (the same as a step)."""
+    """``overheads`` of messages. ``reduce_ps`` and ``copy_ps``: time per byte that a rank reduces
+    or copies within its memory. ``reduce_ns``: time per step of a reduction, in addition to its
+    bytes. ``call_ns``: time per collective, for choosing an algorithm and for buffers (the same as
+    a step)."""
 
     overheads: Overheads
     reduce_ps: float
@@ -28,8 +29,8 @@ class Costs:
 
 def costs_of(name: str, profile: DeviceProfile = PROFILES["EDR"]) -> Costs:
     """Return the costs of ``name`` (:func:`machine`) on hosts of ``profile``. A send occupies the
-    processor for the time of posting; the rest of a program's time to see a message occupies no
-    processor. Ranks of a host copy at its rate."""
+    processor for the time of posting; the rest of the time that a program needs to see a message
+    occupies no processor. Ranks of a host copy at its rate."""
     s = machine(name)
     sockets = name == "tcp"  # whose profile includes all of this
     memory_ps = 1e3 / profile.copy_gbytes

@@ -38,7 +38,7 @@ class Choice:
 
 @cache
 def _table() -> dict[str, list[tuple[float, list[tuple[float, str]]]]]:
-    """Return by collective: (limit of ranks, [(limit of bytes, algorithm)]), both exclusive."""
+    """Return for each collective: (limit of ranks, [(limit of bytes, algorithm)]); both limits are exclusive."""
     import yaml
 
     text = resources.files("softib.workloads.mpi").joinpath("decision.yaml").read_text(encoding="utf-8")

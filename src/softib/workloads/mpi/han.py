@@ -1,11 +1,11 @@
 """Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the
 first ranks of the hosts by libnbc, segment after segment.
 
-Facts of ``ompi/mca/coll/han`` of 5.0.9: priority 35 in 5.0 (above tuned's 30, so it comes
-first), 0 in 4.1 (never used), absent in 4.0; segments of 64 KiB; tuned at the lower level, libnbc
-at the upper; no simple algorithms, so that parts of neighbouring segments overlap like its tasks t0
-to t3. All-gather, gather, scatter and barrier are sequences of blocking collectives, so they use
-tuned between the hosts, too (libnbc has no blocking ones).
+Facts about ``ompi/mca/coll/han`` of 5.0.9: its priority is 35 in 5.0 (above tuned's 30, so it comes
+first) and 0 in 4.1 (never used); 4.0 does not have it. Segments have 64 KiB. The lower level uses
+tuned, the upper level libnbc. Simple algorithms are not used, so parts of neighbouring segments
+overlap like its tasks t0 to t3. All-gather, gather, scatter and barrier are sequences of blocking
+collectives. They use tuned between the hosts too, because libnbc has no blocking collectives.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LIBNBC_SMALL = 65_536
 """Bytes from which libnbc uses chains."""
 Table = dict[str, Callable[..., None]]
 FEW = 4
-"""Processes up to which libnbc broadcasts linearly."""
+"""Largest number of processes for which libnbc broadcasts linearly."""
 
 
 def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
-    """Return whether Open MPI ``version`` uses HAN by default: for several hosts with the same
-    number of several ranks each."""
+    """Return whether Open MPI ``version`` uses HAN by default: if there are several hosts, all with
+    the same number of ranks, and more than one each."""
     return version == "5.0" and collective in HAN and each > 1 and ranks > each and ranks % each == 0
 
 
 class _Last:
-    """Last rows of the members of a view: ``p.last`` by their number in it."""
+    """The last rows of the members of a view: ``p.last``, by their number in the view."""
 
     def __init__(self, whole: np.ndarray, members: np.ndarray):
         self._whole, self._members = whole, members
@@ -66,8 +66,8 @@ class _Last:
 
 
 class View:
-    """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements
-    later, with the methods of :class:`Program` that an algorithm needs. ``libnbc``: all sends are
+    """A communicator of some ``members`` of a program. Its buffers begin ``offset`` elements later,
+    and it has those methods of :class:`Program` that an algorithm needs. ``libnbc``: all sends are
     MPI_Isend (nbc.c)."""
 
     def __init__(self, program: Program, members: np.ndarray, offset: int, libnbc: bool = False):
@@ -116,7 +116,7 @@ class View:
 
 
 class _Levels:
-    """The two levels of ``p``: ``each`` ranks on a host, the first of which is its leader."""
+    """The two levels of ``p``: ``each`` ranks per host, of which the first is its leader."""
 
     def __init__(self, p: Program, each: int, count: int):
         self.p, self.each = p, each
@@ -150,7 +150,7 @@ class _Levels:
         BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
-        """The ``started`` parts begin with the task; at its end the leaders wait for all of them,
+        """The ``started`` parts begin with the task. At its end the leaders wait for all of these,
         and for the ``blocking`` parts."""
         begin, ends = self.p.last[self.leaders].copy(), []
         for start in started:
@@ -219,8 +219,7 @@ def scatter(p: Program, count: int, each: int) -> None:
 
 
 def barrier(p: Program, count: int, each: int) -> None:
-    """In each host, between the leaders, and in each host again
-    (mca_coll_han_barrier_intra_simple)."""
+    """First in each host, then between the leaders, then in each host again (mca_coll_han_barrier_intra_simple)."""
     inside(BARRIERS, "barrier", p, 0, each)
     between(BARRIERS, "barrier", p, 0, each)
     inside(BARRIERS, "barrier", p, 0, each)

@@ -22,13 +22,13 @@ __all__ = ["mpi_part", "rails_of"]
 SHARP_PAYLOAD = 256
 """Octets of one operation of a latency tree (docs/simulate.md)."""
 MOST_RAILS = 2
-"""Ports that one message is striped over (the default of UCX_MAX_RNDV_RAILS is 2)."""
+"""Largest number of ports over which one message is striped (the default of UCX_MAX_RNDV_RAILS is 2)."""
 
 
 def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (host of each rank, rows of the ports that it may send through: int64[ranks, stripes]).
-    ``rows[h * rails + k]`` is port k of host h; ports are assigned to the ranks of a host in blocks, as
-    for ranks bound in order to cores near adapters in order."""
+    ``rows[h * rails + k]`` is port k of host h. Ports are assigned to the ranks of a host in
+    blocks, as for ranks that are bound in order to cores near the adapters."""
     host, local = np.divmod(np.arange(ranks), each)
     first = local * rails // each
     rail = np.arange(min(rails, MOST_RAILS))
@@ -78,9 +78,9 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
 def _sharp(job: Mpi, rows: np.ndarray, collective: str, profile: DeviceProfile) -> JobMessages:
     """An all-reduce in the switches. The library posts operations of at most
     :data:`SHARP_PAYLOAD` bytes one after another, each with the processor time of a send, a receive
-    and a step of a reduction. Before that, ranks of a host reduce to the first of them, and afterwards
-    get the result from it, with binomial trees in its memory; the time of both is put before the
-    operations."""
+    and a step of a reduction. Before that, ranks of a host reduce to the first of them, and
+    afterwards they get the result from it, with binomial trees in its memory. The time of both is
+    placed before the operations."""
     if collective != "allreduce" or job.iterations > 1:
         raise InputError("algorithm sharp is for mpi-allreduce, of one iteration")
     costs = costs_of(job.machine, profile)

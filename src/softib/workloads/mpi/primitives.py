@@ -37,8 +37,7 @@ def chain(n: int) -> Tree:
 
 
 def binary(n: int) -> Tree:
-    """Levels of 1, 2, 4, … ranks; odd ranks are below the root's first child, even ones below its
-    second."""
+    """Levels of 1, 2, 4, … ranks; odd ranks are below the root's first child, even ranks below its second."""
     children: Tree = [[] for _ in range(n)]
     for r in range(n):
         width = 1 << ((r + 1).bit_length() - 1)

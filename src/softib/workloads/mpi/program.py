@@ -16,7 +16,7 @@ NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Data:
-    """Elements ``offset[k]`` to ``offset[k] + count[k]`` of the buffer of the k-th rank of a step."""
+    """Elements ``offset[k]`` to ``offset[k] + count[k]`` of the buffer of the k-th rank in a step."""
 
     offset: np.ndarray
     count: np.ndarray
@@ -35,11 +35,11 @@ class Program:
     """The program of ``ranks`` ranks. Each step of a rank waits for the previous one, unless the
     caller passes dependencies.
 
-    ``element``: bytes of an element; ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` for
-    the call; ``copy_ps``: to copy a byte within a rank; ``version``: of Open MPI, whose rules choose
-    the algorithms of collectives that consist of others. ``moves``: the effect of each operation on the
-    buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive, offset,
-    count)``, to execute a schedule symbolically.
+    ``element``: bytes of an element. ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` per
+    call. ``copy_ps``: time to copy a byte within a rank. ``version``: of Open MPI, whose rules
+    choose the algorithms of collectives that consist of other collectives. ``moves``: the effect of
+    each operation on the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add",
+    receive, offset, count)``, to execute a schedule symbolically.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Program:
     def send(
         self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
     ) -> np.ndarray:
-        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may reuse the buffer;
-        ``blocking``: with MPI_Send, else MPI_Isend."""
+        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may reuse the buffer.
+        ``blocking``: with MPI_Send, otherwise MPI_Isend."""
         rows = self._add(Kind.SEND, rank, to, data, needs=needs, blocking=blocking)
         self._now(rank, rows)
         return rows
@@ -104,8 +104,8 @@ class Program:
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """MPI_Sendrecv: both run at once, and end before the next step; return (sends, receives).
-        Open MPI posts the receive, and sends with MPI_Send."""
+        """MPI_Sendrecv: both operations run at once and end before the next step; return (sends,
+        receives). Open MPI posts the receive, and sends with MPI_Send."""
         receives = self._add(Kind.RECV, rank, source, into)
         sends = self._add(Kind.SEND, rank, to, out, blocking=True)
         self.last[rank, 0], self.last[rank, 1] = receives, sends

@@ -29,8 +29,8 @@ Maker = Callable[[Program, int, int], None]
 
 
 def split_binary(p: Program, count: int, segment: int) -> None:
-    """Each half of the vector is sent down one side of a binary tree; then ranks of both sides
-    swap halves. A vector that is too short is sent along a chain, as in Open MPI."""
+    """Each half of the vector is sent down one side of a binary tree; then the ranks of the two
+    sides exchange halves. A vector that is too short is sent along a chain, as in Open MPI."""
     n, first = p.ranks, (count + 1) // 2
     if n < 3 or not segment or segment > first * p.element:
         bcast_tree(p, chain(n), [(0, count)])
@@ -83,7 +83,7 @@ def scatter_blocks(p: Program, count: int) -> Data:
 
 def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
     """Scatter, then all-gather by recursive doubling; ranks without a partner receive their
-    missing parts from neighbours. With fewer elements than ranks, linear."""
+    missing parts from neighbours. If there are fewer elements than ranks, it is linear."""
     n = p.ranks
     if count < n:
         linear_bcast(p, count)

@@ -25,8 +25,8 @@ def nonoverlapping(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_halving(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of halves, the farthest partner first; ranks beyond a power of two send their
-    vector to a neighbour, and receive their block at the end."""
+    """log2 n exchanges of halves, the farthest partner first. Ranks beyond a power of two send
+    their vector to a neighbour and receive their block at the end."""
     n, power = p.ranks, lower_power(p.ranks)
     extra, b = n - power, blocks(count, n)
     p.copy(p.every, count)

@@ -48,14 +48,14 @@ def plan_of(
 
 
 def chunks_of(work: Work, size: int, parts: int) -> list[int]:
-    """Return the bytes of each chunk (of each of ``parts`` shares of a channel), loop by loop; over
-    all channels and shares they add up to at least ``size``."""
+    """Return the bytes of each chunk (of each of ``parts`` shares of a channel), loop by loop.
+    Summed over all channels and shares, they are at least ``size``."""
     return [max(octets, 1) for octets, loops in work.chunks for _ in range(loops)]
 
 
 def ring_order(machine: Machine, nodes: int, channel: int) -> np.ndarray:
-    """Return the ranks in the order of a channel's ring: it enters every node at the GPU of the
-    channel's NIC, and leaves at the last of its GPUs, through the same NIC."""
+    """Return the ranks in the order of a channel's ring. It enters every node at the GPU of the
+    channel's NIC, and leaves from the last of its GPUs through the same NIC."""
     gpus = machine.gpus
     nic = channel % machine.nics
     start = next((g for g in range(gpus) if machine.nic_of(g) == nic), channel % gpus)
@@ -78,8 +78,8 @@ def _ring(collective: Collective, work: Work, size: int, machine: Machine, nodes
                 at = rows.add(order[:-1], order[1:], octets, channel, loop, False, loop * work.channels + channel)
                 rows.need(at[1:], at[:-1])
                 continue
-            # All-gather: the rank at position p sends its own share first. Reductions: the share that
-            # ends at p + 1 … so that p's sum is p's share.
+            # All-gather: the rank at position p sends its own share first. Reductions: the rank at position p sends
+            # the share that ends at p + 1 first, so that p's sum is p's share.
             shifted = 0 if collective == Collective.ALL_GATHER else 1
             share = (position - step - shifted) % n
             adds = (step < n - 1) & (collective != Collective.ALL_GATHER)
@@ -145,8 +145,8 @@ def _up_and_down(
 
 def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
     """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank
-    sends all its data for one distance to one peer. All-gather uses distances from the largest to 1,
-    reduce-scatter the reverse."""
+    sends all its data for one distance to one peer. All-gather uses the distances from the largest
+    to 1, reduce-scatter in the opposite order."""
     n = machine.gpus * nodes
     rows = Rows(n)
     gather = collective == Collective.ALL_GATHER

@@ -37,9 +37,9 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
     """Return the time in µs of each transfer inside a node: its latency, plus its bytes at
     ``rate`` (GB/s of payload).
 
-    A tree with LL128 or LL forwards lines as they arrive, so the bytes of a chunk count once on a
-    chain: on the hop that leaves the head. The latency of the first hop counts on the next one,
-    since a connection handles one chunk after another.
+    A tree with LL128 or LL forwards lines as they arrive, so on a chain the bytes of a chunk count
+    only once: on the hop that leaves the head. The latency of the first hop is counted on the next
+    one, because a connection handles one chunk after another.
     """
     by, m = run.by, run.machine
     v = run.values
@@ -60,8 +60,8 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
 
 
 def slice_us(run: Run, plan: Plan) -> np.ndarray:
-    """Return µs until the first slice of each transfer between nodes is complete, in addition to
-    its time at :func:`sent_gbytes`."""
+    """Return the time in µs until the first slice of each transfer between nodes is complete, in
+    addition to its time at :func:`sent_gbytes`."""
     by, m, v, work = run.by, run.machine, run.values, run.work
     line = line_us(by, run.size, m, run.nodes, v)
     if by.algorithm not in STORED or m.gpus == 1:
@@ -83,8 +83,8 @@ def slice_us(run: Run, plan: Plan) -> np.ndarray:
 
 
 def sent_gbytes(run: Run) -> float:
-    """Return GB/s of payload at which a connection's proxy sends: LL and LL128 at the channel's
-    share of the NIC, because their threads filled the slice before."""
+    """Return the GB/s of payload at which a connection's proxy sends. LL and LL128 use the
+    channel's share of the NIC, because their threads have filled the slice before."""
     by, m = run.by, run.machine
     if by.algorithm in STORED and by.protocol != Protocol.SIMPLE and m.gpus > 1:
         return nic_share(by, m, run.work, run.values)

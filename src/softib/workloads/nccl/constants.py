@@ -40,8 +40,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """NCCL_PROTO: LL has a flag for each 4 bytes, LL128 one in each 128, Simple one for each
-    slice."""
+    """NCCL_PROTO: LL has a flag for each 4 bytes, LL128 a flag in each 128 bytes, Simple a flag for each slice."""
 
     LL, LL128, SIMPLE = "ll", "ll128", "simple"
 
@@ -182,7 +181,7 @@ TREE_CORRECTION = {
         _SIMPLE_CORRECTION,
     ),
 }
-"""Share of a tree's bandwidth at 64, 128 … bytes, of LL, LL128, Simple."""
+"""Share of a tree's bandwidth at 64, 128 … bytes, for LL, LL128 and Simple."""
 
 
 def release_of(version: str, gpu: int) -> Release:
@@ -194,8 +193,8 @@ def release_of(version: str, gpu: int) -> Release:
 
 
 def busbw_factor(collective: Collective, ranks: int) -> float:
-    """Return bytes on the busiest link over bytes of the collective: bus bandwidth over algorithm
-    bandwidth (nccl-tests, PERFORMANCE.md)."""
+    """Return the ratio of bytes on the busiest link to bytes of the collective: bus bandwidth over
+    algorithm bandwidth (nccl-tests, PERFORMANCE.md)."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
     return 1.0 if collective in (Collective.BROADCAST, Collective.SEND_RECV) else (ranks - 1) / ranks

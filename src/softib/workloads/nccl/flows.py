@@ -1,5 +1,5 @@
-"""A collective as flows: all data that one adapter sends to another is one flow, and on an idle
-fabric the flows together take the law's time."""
+"""A collective as flows: all data that one adapter sends to another is one flow. On an idle fabric,
+the flows together take the time of the law."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MOST_OCTETS = 1 << 30
 
 @dataclass(frozen=True)
 class Flows:
-    """All flows begin ``begin_us`` after the collective: launch and latency of all hops. If there are
-    no flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
-    ``size`` bytes; ``connection``, whose messages are sent one after another; ``rate_gbps``, the static
-    rate."""
+    """All flows begin ``begin_us`` after the collective, which is launch time and the latency of
+    all hops. If there are no flows, this is the time of the whole collective. Columns by message:
+    ``src`` and ``dst``, rows of adapters; ``size`` bytes; ``connection``, whose messages are sent
+    one after another; ``rate_gbps``, the static rate."""
 
     begin_us: float
     src: np.ndarray
@@ -44,8 +44,7 @@ class Flows:
 
 
 def flows_of(run: Run, times: int = 1) -> Flows:
-    """Return the flows of ``times`` consecutive collectives: none inside one node, and none if
-    switches reduce."""
+    """Return the flows of ``times`` consecutive collectives; empty inside one node, or if switches reduce."""
     v, m, work = run.values, run.machine, run.work
     whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
     src, dst, octets, connections = _edges(run, work)

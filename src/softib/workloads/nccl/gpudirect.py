@@ -10,8 +10,9 @@ from softib.workloads.parameters import Section
 __all__ = ["GPUDIRECT", "JOINED", "dma_share", "dma_us"]
 
 GPUDIRECT = ("pix", "phb", "sys", "off")
-"""Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between
-processors, no peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
+"""Path between GPU and NIC: through one PCIe switch, through the root complex of one processor,
+over the link between processors, or without peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS;
+NCCL_NET_GDR_LEVEL)."""
 JOINED = {
     "pix": "behind one PCIe switch",
     "phb": "at one root complex",
@@ -26,8 +27,7 @@ def dma_share(level: str, v: Section) -> float:
 
 
 def dma_us(level: str, v: Section) -> float:
-    """Return the µs of a hop between nodes in addition to those between GPUs at their adapter's PCIe
-    switch."""
+    """Return the µs that a hop between nodes takes longer than between GPUs at their adapter's PCIe switch."""
     if level == "pix":
         return 0.0
     return 2 * v["bounce"] if level == "off" else v[f"gpudirect_{level}"]

@@ -35,7 +35,7 @@ __all__ = [
 
 NONE = np.zeros(0)
 FASTER = 0.8
-"""Share of the time of NCCL's choice below which results mention a faster choice."""
+"""Results mention a faster choice if it takes less than this share of the time of NCCL's choice."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def placed_on(
 
 
 def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
-    """Return the adapters of NVLink domains of ``machine.hosts`` hosts (one domain of fewer if
-    there are no more)."""
+    """Return the adapters of NVLink domains of ``machine.hosts`` hosts (a single, smaller domain if
+    there are fewer hosts)."""
     hosts = min(machine.hosts, len(adapters))
     if len(adapters) % hosts:
         raise InputError(
@@ -168,9 +168,9 @@ def slower_adapters(device_text: str, machine: Machine, link_gbps: float) -> lis
 
 
 def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
-    """Return notes on adapters slower than the links, and on an algorithm and protocol that would be much
-    faster than NCCL's choice on an idle network: NCCL uses the fastest one of its tuning model, which can be
-    wrong, so a larger size can take less time than a smaller one."""
+    """Return notes on adapters that are slower than the links, and on an algorithm and protocol
+    that would be much faster than NCCL's choice on an idle network. NCCL uses the fastest one in
+    its tuning model, which can be wrong, so a larger size may take less time than a smaller one."""
     run = run_of(job, names, rows, link_gbps)
     slower = slower_adapters(job.pattern_name, run.machine, run.link_gbps)
     if job.algorithm or job.protocol:

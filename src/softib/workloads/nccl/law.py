@@ -1,8 +1,8 @@
 """Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and
-drain), and chunk after chunk at the rate of a channel. NCCL's own model has the same form, but
-lacks launch and host overhead, the division into chunks and channels (a small collective uses few
-of them), the share of a NIC for each channel, and the time of LL to check its flags. The parameters
-are in section ``nccl`` of ``parameters.yaml``.
+drain), and then the chunks, one after another, at the rate of a channel. NCCL's own model has the
+same form. It lacks launch and host overhead, the division into chunks and channels (a small
+collective uses few of them), each channel's share of a NIC, and the time in which LL checks its
+flags. The parameters are in section ``nccl`` of ``parameters.yaml``.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ ORDER = tuple(Protocol)
 SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
 """Algorithms in which switches reduce."""
 LEAST_LINES = 512
-"""Bytes moved at once by the minimum number of LL threads (64)."""
+"""Bytes that the smallest number of LL threads (64) moves at once."""
 LL_AMD = 22.5 / 39.0
-"""Ratio of LL bandwidth between nodes, AMD over Intel processors (llMaxBws of NCCL, two nodes)."""
+"""Ratio of LL bandwidth between nodes with AMD processors to that with Intel processors (llMaxBws
+of NCCL, two nodes)."""
 BROADCAST_THREADS = 192 / 640
-"""Share of a channel's threads that send results down a tree with LL and LL128, while the others
-reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both with all threads."""
+"""Share of a channel's threads that send results down a tree with LL and LL128 while the others
+reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); at the root all threads do both."""
 SLICES = 2
 """Slices of a chunk of a ring with Simple (ALLREDUCE_CHUNKSTEPS over
 ALLREDUCE_SLICESTEPS, src/include/collectives.h)."""
@@ -138,19 +139,19 @@ def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
 
 
 def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return µs in which ``share`` of a channel's threads fill a slice of ``octets`` bytes for the
-    proxy, in addition to the latency of a hop, which with LL128 includes the data held by the
-    threads."""
+    """Return the µs in which ``share`` of a channel's threads fill a slice of ``octets`` bytes for
+    the proxy. This is in addition to the latency of a hop, which with LL128 includes the data that
+    the threads hold."""
     held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
     return max(0.0, octets - held) / (threads_gbytes(by, m, nodes, v) * share * 1e3)
 
 
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice
-    when it is complete, so the filling threads and the NIC work one after the other: with LL and LL128
-    a chunk is one slice, with Simple a ring's chunk has two. In a split tree the slice is filled by the
-    reducing threads on the way up, by all threads at the root, and by the sending threads on the way
-    down."""
+    """Return µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a
+    slice when it is complete, so the filling threads and the NIC work one after the other. With LL
+    and LL128 a chunk is one slice; with Simple a ring's chunk has two. In a split tree the slice is
+    filled by the reducing threads on the way up, by all threads at the root, and by the sending
+    threads on the way down."""
     if hops == 0:
         return 0.0
     nic = nic_share(by, m, work, v)
@@ -165,9 +166,9 @@ def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work:
 
 
 def _inside_octets(by: Choice, work: Work, hops: int) -> int:
-    """Return the bytes that pass the ``hops`` inside nodes one after another for one chunk: whole
-    chunks; in a tree, lines with LL128, which are forwarded one by one, and with LL the data held by
-    all threads."""
+    """Return the bytes of one chunk that pass the ``hops`` inside nodes one after another. Usually
+    these are whole chunks. In a tree, LL128 forwards line by line, and LL forwards the data that
+    all threads hold."""
     first = work.chunks[0][0]
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
         return hops * first
@@ -176,15 +177,15 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
 
 
 def held_octets(by: Choice, work: Work) -> int:
-    """Return the bytes held at once by the threads that send a tree's results down, which is the unit
-    that a hop forwards; 0 with LL128, where the latency of a hop includes them."""
+    """Return the bytes that the threads which send a tree's results down hold at once; a hop
+    forwards this unit. 0 with LL128, where the latency of a hop includes them."""
     if by.protocol == Protocol.LL128:
         return 0
     return round(work.threads * LL_OCTETS * (BROADCAST_THREADS if split(by) else 1.0))
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
-    """Return the latency of an operation in reducing switches, in which pieces do not wait for each
+    """Return the latency of an operation in switches that reduce, where pieces do not wait for each
     other; 0 for other algorithms."""
     if by.algorithm not in SWITCHED:
         return 0.0
@@ -202,7 +203,7 @@ def _switched_gbytes(by: Choice, m: Machine) -> float:
 
 
 def nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
-    """Return GB/s of payload of a channel's share of its NIC."""
+    """Return the GB/s of payload in a channel's share of its NIC."""
     return adapter_gbytes(m, v) * payload_of(by) / max(1, -(-work.channels // m.nics))
 
 
@@ -235,9 +236,9 @@ def predicted_us(
 
 def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
     """Return µs of processor time until a process has launched a collective on all its GPUs, one
-    after another (``machine.per_process``). If programs launch collectives back to back, like
-    nccl-tests, the GPUs run one while the processor launches the next: each takes the longer of the
-    two times."""
+    after another (``machine.per_process``). If programs launch collectives back to back, as
+    nccl-tests does, the GPUs run one while the processor launches the next, so each takes the
+    longer of the two times."""
     v = machine.values if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
@@ -269,8 +270,9 @@ def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
 
 
 def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float, float]:
-    """Return ((hops inside nodes, hops between them) of one chunk, chunks on a connection for each
-    chunk of a loop, connections that share a channel's part of the busiest NIC)."""
+    """Return three values: (hops inside nodes, hops between nodes) of one chunk; chunks on a
+    connection for each chunk of a loop; connections that share a channel's part of the busiest
+    NIC."""
     ranks, a = m.gpus * nodes, by.algorithm
     between = 0 if nodes == 1 else nodes - 1
     depth = max(nodes - 1, 0).bit_length()

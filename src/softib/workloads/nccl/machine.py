@@ -17,11 +17,11 @@ from softib.workloads.trust import Dataset
 __all__ = ["CPUS", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
 
 CPUS = ("amd", "intel", "arm")
-"""NCCL's tables distinguish AMD's processors from others."""
+"""NCCL's tables distinguish AMD's processors from all others."""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
 """GB/s of a channel tried by NCCL's search, the fastest first (src/graph/search.cc)."""
 DOUBLED_FROM = 48
-"""GB/s: the speed above 45 that the search tries on Hopper."""
+"""The speed above 45 GB/s that the search tries on Hopper."""
 MAX_GPUS = 1024
 
 
@@ -65,8 +65,9 @@ GPUS = {
         Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0, 148, 8000.0, (0x10DE, 0x2941), 186),
         Gpu("B300", 3, 721.8, 32, True, 96.0, 2250.0, 148, 8000.0, (0x10DE, 0x3182), 288),
         Gpu("GB300", 3, 721.8, 32, True, 96.0, 2500.0, 148, 8000.0, (0x10DE, 0x31C2), 288),
-        # Seven links of 64 GB/s to the other GPUs of a node (AMD's data sheet). RCCL's tables were not read: Ampere's
-        # row stands for them. RCCL of October 2024 has LL128 by default only on gfx90a (src/graph/tuning.cc).
+        # Seven links of 64 GB/s to the other GPUs of a node (AMD's data sheet). RCCL's tables were not read, so
+        # Ampere's row is used instead. RCCL of October 2024 has LL128 by default only on gfx90a
+        # (src/graph/tuning.cc).
         Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0, 304, 5300.0, (0x1002, 0x74A1), 192, False),
     )
 }
@@ -164,7 +165,7 @@ class Machine:
         return 4 * rings if self.gpu.index >= 2 and share >= DOUBLED_FROM and 4 * rings <= 32 else 2 * rings
 
     def channel_gbytes(self, nodes: int) -> float:
-        """Return GB/s of a channel from NCCL's search: the share of the network, or of NVLink."""
+        """Return the GB/s of a channel according to NCCL's search: its share of the network, or of NVLink."""
         if nodes == 1:
             return self.gpu.nvlink_gbytes / self.gpu.channels
         nic = self.nic_gbps / 8
@@ -191,8 +192,8 @@ MACHINES = {
 BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
 """A GPU's name alone means the vendor's node."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
-"""Gb/s of links up to which each machine is assumed by default: the vendor's node with adapters of
-this generation; above them dgx-b300."""
+"""Links up to this rate (Gb/s) make each machine the default: the vendor's node with adapters of
+this generation. Above the last one it is dgx-b300."""
 
 
 def machine_of(name: str) -> Machine:

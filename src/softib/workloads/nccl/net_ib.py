@@ -1,10 +1,10 @@
 """NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric.
-Transfers between nodes are messages on queue pairs; all others are time of the GPU's connections.
-Each connection of a channel moves one chunk after another (NVLink: a separate processor; network: a
-queue pair). A hop inside a node takes its latency and the time of its bytes. A hop between nodes
-begins when the sender's proxy has posted it: NCCL's latency of a hop less the latency of the
-network. Its rate is at most that of the channel (the static rate of its queue pair) and, if the
-fabric's links are faster than the machine's adapters, its share of an adapter.
+Transfers between nodes are messages on queue pairs; all other transfers are time on connections of
+the GPU. Each connection of a channel moves one chunk after another (NVLink: a separate processor;
+network: a queue pair). A hop inside a node takes its latency and the time of its bytes. A hop
+between nodes begins when the sender's proxy has posted it: NCCL's latency of a hop less the latency
+of the network. Its rate is at most that of the channel (the static rate of its queue pair) and, if
+the fabric's links are faster than the machine's adapters, its share of an adapter.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = ["Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
 @dataclass(frozen=True)
 class Run:
     """A collective to run: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``:
-    parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). A link
-    that is not faster than the adapter divides its rate among connections itself."""
+    parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). A
+    link that is not faster than the adapter shares its rate among connections by itself."""
 
     collective: Collective
     by: Choice
@@ -87,8 +87,8 @@ class Run:
 def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.ndarray:
     """Return the adapters of each node, int64[nodes, nics], of ``rows`` of the hosts. Adapters
     whose names begin with the same node (``node-001 mlx5_0``, ``node-001[2]``) belong to it; nodes
-    with fewer adapters than others (management hosts) take no part. With ``nics``, that many
-    consecutive rows are a node. Raises :class:`InputError` if the rows are not whole nodes.
+    with fewer adapters than others (management hosts) take no part. With ``nics``, a node is this
+    number of consecutive rows. Raises :class:`InputError` if the rows are not whole nodes.
     """
     if nics is None:
         node = [names[int(r)].split(" ")[0].split("[")[0] for r in rows]
@@ -125,9 +125,10 @@ def _over_trees(run: Run) -> bool:
 
 
 def _tree_part(run: Run) -> JobMessages:
-    """An all-reduce over the aggregation tree of each rail, each with an equal share of the bytes. It
-    begins after launch, NVLink and the latency of the whole operation (which the law counts together
-    with the network's), and a GPU sends to its adapter at most at the rate of all its channels."""
+    """An all-reduce over the aggregation tree of each rail, each with an equal share of the bytes.
+    It begins after launch, NVLink and the latency of the whole operation (the law counts the latter
+    together with the network's latency). A GPU sends to its adapter at most at the rate of all its
+    channels."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
     rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))
@@ -147,8 +148,8 @@ def _tree_part(run: Run) -> JobMessages:
 
 
 def _launched(run: Run, part: JobMessages) -> JobMessages:
-    """Return ``part``, which ends no earlier than the launch of the collective on all GPUs of a
-    process (which run the previous one meanwhile)."""
+    """Return ``part`` such that it ends no earlier than the launch of the collective on all GPUs of
+    a process (meanwhile these run the previous one)."""
     host = host_us(run.collective, run.machine, run.nodes, run.values)
     if run.machine.per_process == 1:
         return part
@@ -216,8 +217,8 @@ def chunk_part(run: Run) -> JobMessages:
 
 def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, octets: np.ndarray) -> np.ndarray:
     """Return GB/s of payload of the connection of each transfer. If links do not limit the
-    connections of an adapter to its rate, it is divided among them in proportion to their bytes; for
-    sends and receives, of which a GPU has a few in flight, in equal shares."""
+    connections of an adapter to its rate, the rate is divided among them in proportion to their
+    bytes. For sends and receives, of which a GPU has a few in flight, the shares are equal."""
     m = run.machine
     if run.by.algorithm == Algorithm.P2P:
         at_once = 1  # in send-recv the last GPU of a node sends to the next node
@@ -236,8 +237,8 @@ def _of_switches(run: Run, plan: Plan) -> np.ndarray:
 
 def flow_part(run: Run) -> JobMessages:
     """Return one flow for each pair of adapters that exchange data, with all bytes between them.
-    Without connections between nodes (one node, or reducing switches), a single computation of the
-    law's time."""
+    If there are no connections between nodes (one node, or switches that reduce), return a single
+    computation with the law's time."""
     flows = flows_of(run)
     if not len(flows.src):
         first = np.full(1, int(run.adapters[0, 0]))

@@ -14,8 +14,8 @@ from softib.workloads.nccl.work import STEPS, Work
 __all__ = ["collnet", "nvls", "through_tree"]
 
 IN_FLIGHT = STEPS
-"""Chunks of a channel in flight in an NVSwitch, limited by buffers of 8 steps (with a tree
-between nodes: no limit here)."""
+"""Number of a channel's chunks in flight in an NVSwitch, limited by buffers of 8 steps (with a tree
+between nodes there is no limit)."""
 
 
 def collnet(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:

@@ -16,12 +16,12 @@ MAX_TRANSFERS = 20_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """``n`` transfers. ``src`` and ``dst`` int64: ranks, from ``ranks`` on nodes of switches that
-    add up (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64, ``loop`` int64
-    (index of the channel's chunk), ``adds`` bool: whether the receiver adds (otherwise it stores).
-    Transfer ``i`` moves ``blocks[block_first[i]:block_first[i + 1]]`` and begins when
-    ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one rank to another
-    are sent in the order of their rows. ``extra``: switches."""
+    """``n`` transfers. ``src`` and ``dst`` int64: ranks; numbers from ``ranks`` on are nodes of
+    switches that reduce (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64,
+    ``loop`` int64 (index of the channel's chunk), ``adds`` bool: whether the receiver adds
+    (otherwise it stores). Transfer ``i`` moves ``blocks[block_first[i]:block_first[i + 1]]`` and
+    begins when ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one
+    rank to another are sent in the order of their rows. ``extra``: switches."""
 
     ranks: int
     extra: int
@@ -71,7 +71,7 @@ class Rows:
         self._blocks.append((rows, blocks))
 
     def need(self, rows: object, on: object) -> None:
-        """``rows[k]`` begins when ``on[k]`` has arrived."""
+        """Let ``rows[k]`` begin when ``on[k]`` has arrived."""
         a, b = np.broadcast_arrays(np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(on)))
         self._needs.append((a.reshape(-1), b.reshape(-1)))
 

@@ -9,9 +9,9 @@ ROOT = -1
 
 
 def parents_of(n: int) -> list[int]:
-    """Return the parent of each of ``n`` nodes in the first tree (root 0: :data:`ROOT`): odd ones
-    are leaves, and a node whose lowest bit is 2^k has its parent 2^k away, on the side that exists
-    and has the next bit set."""
+    """Return the parent of each of ``n`` nodes in the first tree (the root, 0, has :data:`ROOT`).
+    Odd nodes are leaves. A node whose lowest bit is 2^k has its parent at distance 2^k, on the side
+    that exists and has the next bit set."""
     parents = [ROOT] * n
     for v in range(1, n):
         bit = v & -v
@@ -21,8 +21,8 @@ def parents_of(n: int) -> list[int]:
 
 
 def double_tree(n: int) -> tuple[list[int], list[int]]:
-    """Return parents in both trees: the second is the first mirrored where ``n`` is even, shifted
-    by one where it is odd."""
+    """Return the parents in both trees. The second tree is the first one mirrored if ``n`` is even,
+    and shifted by one if it is odd."""
     one = parents_of(n)
     two = [ROOT] * n
     for v in range(n):

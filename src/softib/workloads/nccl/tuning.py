@@ -41,9 +41,9 @@ NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0,
 
 @dataclass(frozen=True)
 class Choice:
-    """The algorithm and protocol of a collective. ``serial``: a tree whose threads reduce all
-    chunks up, then send all results down (LL and Simple of 2.8.4); otherwise some threads do one and
-    some the other."""
+    """The algorithm and protocol of a collective. ``serial``: a tree whose threads first reduce all
+    chunks up, then send all results down (LL and Simple of 2.8.4). Otherwise some threads do the
+    one and some the other."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -54,7 +54,7 @@ class Choice:
 
 
 def steps_of(collective: Collective, ranks: int) -> int:
-    """Return the steps of a ring: the hops of a piece of data."""
+    """Return the number of steps of a ring: the hops of one piece of data."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1)
     return ranks - 1
@@ -129,7 +129,7 @@ def _allowed(by: Choice, machine: Machine, nodes: int) -> bool:
 
 
 def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
-    """Return ``by`` as run by the release: trees up and down one after the other, or both at once."""
+    """Return ``by`` with trees as the release runs them: up and down one after the other, or both at once."""
     old = release_of(nccl, machine.gpu.index).old
     serial = old and by.algorithm == Algorithm.TREE and by.protocol != Protocol.LL128
     return Choice(by.algorithm, by.protocol, serial)
@@ -217,9 +217,9 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
 
 def _old_gbytes(m: Machine, nodes: int) -> tuple[float, float]:
     """Return GB/s of all channels of a ring and of a tree from 2.8.4's search
-    (src/graph/search.cc). With several nodes each NIC has a channel, as fast as the NIC and the PCIe of
-    a GPU allow. On two nodes one GPU of a tree sends and receives, and the tree uses the next higher
-    speeds inside a node, up to twice the network's, if NVLink allows."""
+    (src/graph/search.cc). With several nodes, each NIC has a channel as fast as the NIC and the
+    PCIe of a GPU permit. On two nodes one GPU of a tree sends and receives, and the tree uses the
+    next higher speeds inside a node, up to twice the network's, if NVLink allows."""
     nvlink = m.gpu.nvlink_gbytes * (OLD_LINK if m.gpu.index < 2 else 1.0)
     if nodes == 1:
         return nvlink, nvlink

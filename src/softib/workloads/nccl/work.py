@@ -1,4 +1,4 @@
-"""NCCL's division of a collective: channels and threads for a size, chunks, loops (from
+"""How NCCL divides a collective: channels and threads for a size, chunks, loops (from
 src/enqueue.cc and the device code of NCCL 2.8.4)."""
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1
 """Share of payload in the bytes written."""
 THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}
 THRESHOLD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}
-"""Bytes per thread below which NCCL uses fewer channels."""
+"""If a thread would have fewer bytes than this, NCCL uses fewer channels."""
 NVLS_CHUNK = 131_072
 RING_CHUNK_STEPS = 4
 LINES = 16
 """A chain with LL128 forwards lines of 128 bytes as they arrive, approximated by pieces of 1/16
 of a step."""
 LL_OCTETS = 8
-"""Bytes that a thread forwards at once with LL, with two flags: a chain forwards the data of all
-threads together."""
+"""Bytes that a thread forwards at once with LL (it sends two flags with them); a chain forwards the
+data of all threads together."""
 LL128_OCTETS = 60
-"""Octets that a thread has under way by LL128: 8 words of 8 bytes, one in 16 of them flags
-(NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is that of so many."""
+"""Bytes that a thread has in flight with LL128: 8 words of 8 bytes, one in 16 of which is a flag
+(NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is the latency of this number of bytes."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
 """(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
 
@@ -90,7 +90,7 @@ def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nod
 
 def _loops(size: int, parts: int, full: int) -> tuple[tuple[int, int], ...]:
     """Return the chunks of ``parts`` shares: whole loops of ``full`` bytes, and the rest in equal
-    shares (NCCL rounds them up to the unit of its threads, which measurements do not show)."""
+    shares. (NCCL rounds these up to the unit of its threads, but measurements do not show it.)"""
     whole, rest = divmod(size, parts * full)
     rows = [(full, whole)] if whole else []
     if rest or not rows:

@@ -56,7 +56,7 @@ class Builder:
         return len(self._labels) - 1
 
     def need(self, row: int, on: int, *, on_start: bool = False) -> None:
-        """``row`` begins when ``on`` has ended (or begun)."""
+        """Let ``row`` begin when ``on`` has ended (or begun)."""
         self._needs.extend((row, on, on_start))
 
     def schedule(self, name: str) -> Schedule:

@@ -1,12 +1,11 @@
 """A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation becomes messages
-and computations of a
-:class:`~softib.workloads.pattern.JobMessages`.
-A send occupies the processor for the sender's overhead. A message up to the eager limit then
-leaves, and the send has ended. A larger message is announced with a small one (RTS); when that has
-arrived and the receive is posted, the receiver READs the data and sends another small message
-(FIN), which ends the send: rendezvous with READ, as in UCX and Open MPI. A receive ends when its
-data has arrived and the receiver's overhead on the processor is over. Ranks of one host share its
-memory: the sender's processor writes such a message, and the receiver sees it after a latency.
+and computations of a :class:`~softib.workloads.pattern.JobMessages`. A send occupies the processor
+for the sender's overhead. A message up to the eager limit then leaves, which ends the send. A
+larger message uses rendezvous with READ, as in UCX and Open MPI. A small message (RTS) announces
+it. When the RTS has arrived and the receive is posted, the receiver READs the data. It then sends
+another small message (FIN), which ends the send. A receive ends when its data has arrived and the
+receiver's processor has spent its overhead. Ranks of one host share its memory: the sender's
+processor writes such a message, and the receiver sees it after a latency.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def part_of(
     s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None
 ) -> tuple[JobMessages, np.ndarray]:
     """Return the messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose
-    completion ends it (int64[n]). ``rails`` (int64[ranks, rails]): rows of the ports that a rank
-    may send through, its own first; default ``host``. Raises :class:`InputError` as
+    completion ends it (int64[n]). ``rails`` (int64[ranks, rails]): rows of the ports through which
+    a rank may send, its own port first; default ``host``. Raises :class:`InputError` as
     :meth:`Schedule.check` and :func:`~softib.workloads.schedule.schedule.matched` do.
     """
     s.check()
@@ -103,8 +102,8 @@ def _rates(s: Schedule, cost: Overheads, c: _Columns, message_row: np.ndarray) -
 
 @dataclass(frozen=True)
 class _Sends:
-    """The method of each operation's message (bool[n] each; ``piece``, int64[n]: the bytes of a
-    rail). ``copied``: the sender copies it into registered buffers; ``rest``: and continues to copy
+    """How the message of each operation is sent (bool[n] each; ``piece``, int64[n]: bytes per
+    rail). ``copied``: the sender copies it into registered buffers. ``rest``: it continues to copy
     after the first fragment."""
 
     every: np.ndarray
@@ -119,8 +118,8 @@ class _Sends:
 
 
 def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
-    """Return the sends to the same host, with rendezvous (``deferred``), without (``eager``), and
-    the deferred ones that use all ``rails``."""
+    """Return which sends go to the same host, use rendezvous (``deferred``), do not (``eager``),
+    and which of the deferred ones use all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking
@@ -146,8 +145,8 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
     """Return the rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and the
-    total number of rows. Every operation has one computation; sends also have a message (deferred
-    ones one READ per rail), deferred sends also RTS and FIN.
+    total number of rows. Every operation has one computation. Sends also have a message (deferred
+    sends one READ per rail). Deferred sends also have RTS and FIN.
     """
     stripes = [sends.striped] * (sends.rails - 1)
     row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)
@@ -183,7 +182,7 @@ class _Columns:
 def _write_messages(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
 ) -> None:
-    """Data between hosts: SENDs of the sender, READs of the receiver."""
+    """Write data between hosts: SENDs by the sender, READs by the receiver."""
     i = np.flatnonzero(sends.every & ~sends.local)
     at, deferred = message_row[i], sends.deferred[i]
     here, there = ports[s.rank[i], 0], ports[s.peer[i], 0]
@@ -254,7 +253,7 @@ def _write_stripes(
 def _order(
     s: Schedule, row_of: list[np.ndarray], qp: np.ndarray, opcode: np.ndarray, owners: np.ndarray, needed: np.ndarray
 ) -> np.ndarray:
-    """Return the position of each row such that no message follows one of its queue pair that waits
+    """Return a position for each row such that no message follows one of its queue pair that waits
     for it. Raises :class:`InputError` with the operation if there is no such order."""
     order, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
     if circle >= 0:
@@ -303,7 +302,7 @@ def _queue_pairs(
 ) -> np.ndarray:
     """Return the queue pairs: one for each pair of ranks, rail and direction of posting; separate
     ones for RTS and FIN, which wait for nothing else; the processors; and one for each message in
-    memory, since these only become visible later."""
+    memory, because such messages only become visible later."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)

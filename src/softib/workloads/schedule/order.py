@@ -1,5 +1,5 @@
-"""Order in which the messages of a queue pair are posted, so that none is posted after one that
-waits for it."""
+"""The order in which the messages of a queue pair are posted, so that none is posted after a
+message that waits for it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["posting_order"]
 def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
     """Return (position of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits
     for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of their
-    positions. Rows keep their order unless some would wait for ever behind others of their queue
-    pair. A program posts a message when its dependencies are done, so in that case rows are put in
+    positions. Rows keep their order unless some would wait forever behind others of their queue
+    pair. A program posts a message when its dependencies are done. So in that case, rows are put in
     an order in which dependencies come first.
     """
     n = len(qp)

@@ -11,21 +11,24 @@ __all__ = ["Overheads"]
 class Overheads:
     """Costs of a library's messages besides the adapter's.
 
-    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager message
-    costs ``copy_ps`` per byte that either end copies into or out of registered buffers, in fragments of
-    ``fragment`` bytes. The sender copies the first fragment before it posts it, the others while
-    that one is in transit (``copies_rest``: this costs time, too). The receiver pays for the first, and
-    ``rest_ps`` per byte for the part of the others that their arrival does not hide. A
-    non-blocking send (:class:`Schedule`) larger than ``zcopy_above`` costs its sender no copy.
+    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager message costs
+    ``copy_ps`` per byte that either end copies into or out of registered buffers, in fragments of
+    ``fragment`` bytes. The sender copies the first fragment before it posts it, and the others
+    while the first is in transit (``copies_rest``: this takes time too). The receiver pays for the
+    first fragment, and ``rest_ps`` per byte for the part of the others that their arrival does not
+    hide. A non-blocking send (:class:`Schedule`) larger than ``zcopy_above`` costs its sender no
+    copy.
 
-    **Time without a processor**: ``latency_ns`` until a program sees a message; above ``bounce_above``,
-    ``fetch_ns`` more (the adapter reads the data), and with several fragments ``behind_ns`` (an adapter
-    takes the request of an idle queue pair directly, and fetches later ones). **Rendezvous**: a
-    blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other larger than
-    ``eager_limit``. It costs ``rendezvous_wait_ns`` until it is read, and ``rendezvous_ns`` of the
-    receiver's processor. A message larger than ``stripe_above`` uses all rails. **Ranks of one host**:
-    the sender's processor writes at ``memory_ps`` per byte; the receiver sees the message ``memory_ns``
-    later. ``rate_gbps``: static rate of messages between hosts without one in the schedule (0: none).
+    **Time without a processor**: ``latency_ns`` until a program sees a message; above
+    ``bounce_above``, ``fetch_ns`` in addition (the adapter reads the data); with several fragments,
+    ``behind_ns`` in addition (an adapter takes the request of an idle queue pair directly, and
+    fetches later ones). **Rendezvous**: used by a blocking send larger than ``blocking_limit`` (and
+    ``eager_limit``), and by any other send larger than ``eager_limit``. It costs
+    ``rendezvous_wait_ns`` until the data is read, and ``rendezvous_ns`` of the receiver's
+    processor. A message larger than ``stripe_above`` uses all rails. **Ranks of one host**: the
+    sender's processor writes at ``memory_ps`` per byte; the receiver sees the message ``memory_ns``
+    later. ``rate_gbps``: static rate of messages between hosts without one in the schedule (0:
+    none).
     """
 
     name: str = "verbs"

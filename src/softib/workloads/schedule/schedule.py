@@ -22,7 +22,7 @@ MOST_OCTETS = 1 << 40
 PROCESSORS = 256
 """Largest number of processors of a rank: GOAL's ``cpu`` is one byte."""
 MOST_PS = 1 << 61
-"""Limit of a rank's total computation, 27 days: times are 64-bit integers."""
+"""Limit of a rank's total computation, 27 days, because times are 64-bit integers."""
 
 
 class Kind(IntEnum):
@@ -35,18 +35,18 @@ class Kind(IntEnum):
 class Schedule:
     """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
 
-    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a
-    receive: or :data:`ANY`); ``size`` int64 bytes (a computation: 0); ``tag`` int64; ``compute_ps``
-    int64 (of a computation); ``processor`` int32: the processor of the rank that the operation
-    occupies. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; if
-    ``on_start`` (bool, parallel to ``needs``) is set, when that one has begun. ``labels``: locations of
-    operations for error messages (None or empty: the number in its rank). ``acknowledged``: a send ends
-    with its acknowledgement, like the completions of a queue pair, not when it was passed to the
-    adapter. ``processors``: number of processors shared by all ranks (0: each has its own); rank r uses
-    processor r modulo this. ``blocking`` (bool[n], or None: no send is): sends of a program that waits
-    until the buffer is free (MPI_Send, not MPI_Isend), which some libraries send differently.
-    ``rate_gbps`` (float64[n], or None): the static rate of a send's message (0: that of the library's
-    messages).
+    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation:
+    -1; a receive: or :data:`ANY`); ``size`` int64 bytes (a computation: 0); ``tag`` int64;
+    ``compute_ps`` int64 (of a computation); ``processor`` int32: the processor of the rank that the
+    operation occupies. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]``
+    have ended; where ``on_start`` (bool, parallel to ``needs``) is set, when that operation has
+    begun. ``labels``: locations of operations for error messages (None or empty: the number in its
+    rank). ``acknowledged``: a send ends with its acknowledgement, like completions of a queue pair,
+    and not when it is passed to the adapter. ``processors``: number of processors shared by all
+    ranks (0: each has its own); rank r uses processor r modulo this. ``blocking`` (bool[n], or
+    None: no send is): sends of a program that waits until the buffer is free (MPI_Send, not
+    MPI_Isend), which some libraries send differently. ``rate_gbps`` (float64[n], or None): the
+    static rate of a send's message (0: that of the library's messages).
     """
 
     name: str
@@ -118,8 +118,8 @@ class Schedule:
         return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (operations that wait, operations whose end they wait for): an operation that waits
-        for the begin of another waits for the dependencies of that one."""
+        """Return (operations that wait, operations whose end they wait for). If an operation waits
+        for the begin of another, it waits for the dependencies of that one."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         needs, start = self.needs, self.on_start
         while start.any():
@@ -132,10 +132,10 @@ class Schedule:
         return owner, needs
 
     def processor_rows(self) -> np.ndarray:
-        """Return the processor of each operation (int64[n]): rank times :data:`PROCESSORS`, plus its
-        number in the rank. If ranks share ``processors``, processors that compute are replaced by the
-        first such processor of the lowest rank that shares them. A processor that only sends and
-        receives, like an adapter that answers, stays separate."""
+        """Return the processor of each operation (int64[n]): rank times :data:`PROCESSORS`, plus
+        its number in the rank. If ranks share ``processors``, each processor that computes is
+        replaced by the first such processor of the lowest rank that shares it. A processor that
+        only sends and receives, like an adapter that answers, stays separate."""
         rows = self.rank.astype(np.int64) * PROCESSORS + self.processor
         if not 0 < self.processors < self.ranks:
             return rows
@@ -166,11 +166,10 @@ def _in_a_circle(s: Schedule) -> int:
 
 def matched(s: Schedule) -> np.ndarray:
     """Return the receive of each send (int64[n], -1 for other operations), by source, destination
-    and tag, in the order of both programs (MPI-4,
-    3.5).
-    A receive from :data:`ANY` takes, after all other matches, the first remaining send that fits, since
-    the order of arrival is unknown before a run. Raises :class:`InputError` for a send
-    or receive without its counterpart, and for sizes that do not fit.
+    and tag, in the order of both programs (MPI-4, 3.5). After all other matches, a receive from
+    :data:`ANY` takes the first remaining send that fits, because the order of arrival is unknown
+    before a run. Raises :class:`InputError` for a send or receive without its counterpart, and for
+    sizes that do not fit.
     """
     return np.where(s.kind == Kind.SEND, meetings(s), -1)
 

@@ -6,9 +6,9 @@ target's devices deliver the data, which the target WRITEs into the client's mem
 target READs it from there (small data is part of the command); the target SENDs a response capsule.
 ``rdma`` is only the data: WRITEs and READs of the client. Devices of a target serve the requests of
 all clients and jobs one after another at their common rate; the latency of a request, in addition
-to its bytes, overlaps with others. The processors may have a rate, too: ``target_iops`` requests
-per second. READs and responses of a target use separate queue pairs here: a real target posts both
-to one queue pair in the order in which they become ready.
+to its bytes, overlaps with others. The processors of a target may also have a rate: ``target_iops``
+requests per second. READs and responses of a target use separate queue pairs here, whereas a real
+target posts both to one queue pair in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ STAGES = 8
 
 @dataclass(frozen=True)
 class Cost:
-    """ps of a request: of devices (``device_ps`` plus ``ps_per_byte``), of the processors of
-    client and target; ``served_ps`` between two requests served by the target's processors."""
+    """Cost of a request in ps: on the devices (``device_ps`` plus ``ps_per_byte``) and on the
+    processors of client and target; ``served_ps`` is the time between two requests that the
+    target's processors serve."""
 
     device_ps: int
     ps_per_byte: float
@@ -174,8 +175,9 @@ def _cost(job: OfStorage, read: bool) -> Cost:
 
 
 def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarray) -> dict[str, np.ndarray]:
-    """Add the requests of one burst; the first ones wait for ``begun`` (a row by client). Returns
-    the row that ends the last request (``row``) of each ``client`` to each of its targets."""
+    """Add the requests of one burst; the first of these wait for ``begun`` (one row per client).
+    Returns the row that ends the last request (``row``) of each ``client`` to each of its
+    targets."""
     rows.begin_phase()
     cost, n, each = _cost(job, read), len(s.clients), len(s.octets)
     number, client = np.divmod(np.arange(each * n), n)
@@ -205,8 +207,8 @@ def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarr
 
 
 def _served(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """Return the rows after which the target's processors have accepted the requests of ``ask``;
-    ``ask`` itself if they have no rate."""
+    """Return the rows after which the target's processors have accepted the requests ``ask``;
+    return ``ask`` itself if they have no rate."""
     if not cost.served_ps:
         return ask
     taken = rows.add(r.order, r.dst, r.dst, ("processor", r.target), 1, Opcode.COMPUTE, cost.served_ps)
@@ -241,7 +243,7 @@ def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 def _device(rows: Rows, cost: Cost, r: Requests, here: np.ndarray) -> np.ndarray:
     """Return the rows after which the devices have moved the bytes of the requests in ``here``;
-    ``here`` itself if that takes no time."""
+    return ``here`` itself if that takes no time."""
     if not cost.ps_per_byte:
         return here
     moved = rows.add(

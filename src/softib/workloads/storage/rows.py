@@ -20,8 +20,8 @@ OF_HOST = {"device": 1, "processor": 2}
 
 
 class Rows:
-    """Messages and computations, added as columns. Rows of a later *phase* follow all earlier
-    ones; within a phase they are sorted by ``order``. A queue pair sends in that order."""
+    """Messages and computations, added as columns. Rows of a later *phase* follow all earlier ones;
+    within a phase, rows are sorted by ``order``. A queue pair sends in that order."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[np.ndarray]] = {
@@ -105,9 +105,9 @@ class Rows:
 
 
 def barrier(rows: Rows, hosts: np.ndarray, entered: np.ndarray) -> np.ndarray:
-    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k each host sends to the
-    host 2^k further on, after it has received the messages of all earlier rounds. ``entered``: the row
-    after which each host enters; returns the row with which each leaves."""
+    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k, each host sends to the
+    host 2^k further on, after it has received the messages of all earlier rounds. ``entered``: the
+    row after which each host enters; returns the row with which each leaves."""
     n, here = len(hosts), np.arange(len(hosts))
     heard: list[np.ndarray] = []
     rows.begin_phase()

@@ -84,8 +84,8 @@ bytes are ignored."""
 
 
 def rank_files(path: Path) -> list[Path]:
-    """Return the files of all ranks, in order: all ``name.RANK.et`` in the folder of ``path``,
-    which is one of them, or a single file ``name``. A file without a number is rank 0 alone. Raises
+    """Return the files of all ranks in order: all ``name.RANK.et`` in the folder of ``path``, which
+    is one of them; or a single file ``name``. A file without a number is rank 0 alone. Raises
     :class:`InputError` if a rank in between is missing.
     """
     hit = RANK_FILE.fullmatch(path.name)

@@ -30,8 +30,8 @@ _DIMS = re.compile(r"\d{1,6}(?:x\d{1,6})*")
 
 @dataclass(frozen=True)
 class Grouping:
-    """``members``: ranks of each group, by its name (empty: the ranks that use the name); ``file``: the
-    file that lists them; ``dims``: sizes of the dimensions of the ranks, the innermost first."""
+    """``members``: ranks of each group by name (empty: the ranks that use the name). ``file``: the
+    file that lists them. ``dims``: sizes of the dimensions of the ranks, innermost first."""
 
     members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     file: str = ""

@@ -69,9 +69,9 @@ def _feeder(row: dict[str, Any]) -> Node:
 
 
 def _pytorch(row: dict[str, Any]) -> Node:
-    """Return a node of PyTorch's observer. It names its caller, not its dependencies: a caller begins
-    before the nodes that it calls, so no node waits for the end of its caller, and all other nodes run
-    in the order of the file (``in_order``). It has no durations."""
+    """Return a node of PyTorch's observer. It names its caller, not its dependencies. A caller
+    begins before the nodes that it calls, so no node waits for the end of its caller, and all other
+    nodes run in the order of the file (``in_order``). It has no durations."""
     node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
     if node.name == RECORDED:
         values = row["inputs"]["values"]

@@ -1,9 +1,9 @@
 """Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their
 recorded time, sends and receives are messages, collectives are expanded. A node begins when all
 nodes in its data and control dependencies have ended. Control dependencies on nodes that are not in
-the file are omitted, and all those of a rank if they would form a cycle: converters before Chakra
-1.0.2 store callers there, which end after the nodes they call. A rank has three processors: the
-CPU, the computing stream of its GPU, and that of its communication.
+the file are omitted. If the control dependencies of a rank would form a cycle, all of them are
+omitted: converters before Chakra 1.0.2 store callers there, which end after the nodes they call. A
+rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from softib.workloads.traces.torch_profile import of_rank
 __all__ = ["Call", "Write", "all_ranks", "rank_traces", "read_chakra", "schedule_of"]
 
 CPU, GPU, STREAM = range(3)
-"""Processors of a rank: of nodes with ``is_cpu_op``, of computing on the GPU, of communication."""
+"""Processors of a rank: for nodes with ``is_cpu_op``, for computing on the GPU, and for communication."""
 PS_PER_US = 1_000_000
 LARGEST = 1 << 62
 COLLECTIVE_TAGS = 1 << 40
@@ -36,17 +36,17 @@ COLLECTIVE_TAGS = 1 << 40
 STEPS = 1 << 16
 MOST_OPERATIONS = 20_000_000
 ALL = Grouping()
-"""Groups consist of the ranks that use their name."""
+"""Value of a grouping in which groups consist of the ranks that use their name."""
 
 
 def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
-    """Return the schedule of the traces that ``path`` is one of. A single file is the program of each
-    of ``ranks`` ranks. Raises :class:`InputError`."""
+    """Return the schedule of the traces to which the file ``path`` belongs. A single file is the
+    program of each of ``ranks`` ranks. Raises :class:`InputError`."""
     return schedule_of(str(path), all_ranks(path, rank_traces(path), ranks), grouping=grouping)
 
 
 def rank_traces(path: Path) -> list[list[Node]]:
-    """Return the nodes of each file of the traces that ``path`` is one of. Raises :class:`InputError`."""
+    """Return the nodes of each file of the traces to which the file ``path`` belongs. Raises :class:`InputError`."""
     files = rank_files(path)
     if uncompressed_name(files[0]).suffix == ".sqlite":
         return report_nodes(files)
@@ -54,7 +54,7 @@ def rank_traces(path: Path) -> list[list[Node]]:
 
 
 def all_ranks(path: Path, traces: Sequence[list[Node]], ranks: int) -> Sequence[list[Node]]:
-    """Return the nodes of each rank: a single trace is the program of all ranks of its job, or of
+    """Return the nodes of each rank. A single trace is the program of all ranks of its job, or of
     ``ranks`` ranks. Raises :class:`InputError`."""
     job_ranks = traces[0][0].get("world_size")
     if len(traces) == 1 and job_ranks:
@@ -89,10 +89,10 @@ class _Group:
 
 
 class Write(Protocol):
-    """A library's way to write collectives as operations."""
+    """The way in which a library writes collectives as operations."""
 
     def runs(self, collective: str) -> bool:
-        """Return whether it writes ``collective``; others are expanded."""
+        """Return whether the library writes ``collective``; others are expanded."""
 
     def write(
         self, build: Builder, together: Sequence[Call], collective: str, size: int, root: int, tag: int, label: str
@@ -234,8 +234,8 @@ def _in_a_circle(nodes: list[Node]) -> bool:
 
 
 def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand, library: Write | None) -> int:
-    """Match the calls of one group, the k-th of each of its ranks (those that use its name); return
-    the next free tag."""
+    """Match the calls of one group: the k-th call of each of its ranks (those that use its name);
+    return the next free tag."""
     ranks = sorted(group.calls)
     many = {rank: len(calls) for rank, calls in group.calls.items()}
     most, least = max(many, key=lambda r: (many[r], -r)), min(many, key=lambda r: (many[r], r))

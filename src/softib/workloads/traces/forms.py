@@ -69,8 +69,9 @@ def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str 
 
 @dataclass(frozen=True)
 class Program:
-    """``schedule`` with rank r on ``host[r]`` and sending through ``ports[r]`` (rows of hosts), at the
-    library's ``cost``. ``gpus``: the nodes of GPUs that its ranks are; None: they are processes."""
+    """``schedule``, with rank r on ``host[r]`` and sending through ``ports[r]`` (rows of hosts), at
+    the library's ``cost``. ``gpus``: the nodes of GPUs that are its ranks; None if ranks are
+    processes."""
 
     schedule: Schedule
     host: np.ndarray
@@ -142,8 +143,9 @@ def gpus_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> GpuNodes | None:
 
 
 def notes_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> list[str]:
-    """Return the nodes of GPUs of a profile or of a job that names a machine; otherwise, if several ranks
-    of a Chakra trace share a host, a note that they exchange through its memory."""
+    """Return a note on the nodes of GPUs, for a profile or a job that names a machine. Otherwise,
+    if several ranks of a Chakra trace share a host, return a note that they exchange data through
+    its memory."""
     from softib.workloads.nccl.job import slower_adapters
 
     gpus = gpus_of(job, hosts, rows)

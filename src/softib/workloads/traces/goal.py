@@ -26,7 +26,7 @@ PS_PER_NS = 1000
 ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
 """First line of softib's recordings, a comment for other tools: :attr:`Schedule.acknowledged`."""
 LONG = 1 << 20
-"""Size of a text in bytes from which on compiling the kernel pays off."""
+"""Size of a text in bytes above which compiling the kernel pays off."""
 LARGEST = {"size": MOST_OCTETS, "peer": 2**31 - 1, "tag": 2**63 - 1, "calc": MOST_PS // PS_PER_NS}
 """Limits of the numbers of an operation."""
 _OP = re.compile(

@@ -71,7 +71,7 @@ def read_binary(path: Path, data: bytes) -> Schedule:
 
 def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the operations that wait for each operation, in order: first those that wait for its
-    end, then those that wait for its begin (bool)."""
+    end, then those that wait for its begin; and a bool that distinguishes them."""
     ends, starters = ops["followers"].astype(np.int64), ops["starters"].astype(np.int64)
     begin = np.cumsum(ends) - ends
     if len(lists) and lists.max() >= len(ops):

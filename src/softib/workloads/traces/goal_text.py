@@ -20,7 +20,7 @@ _RANKS = re.compile(rb"(?:[ \t\r]*(?://[^\n]*)?\n)*[ \t\r]*num_ranks[ \t]+(\d{1,
 
 
 class _Labels(Sequence[str]):
-    """Names of operations, read from the text on demand."""
+    """Names of operations, which are read from the text on demand."""
 
     def __init__(self, data: bytes, at: np.ndarray, length: np.ndarray):
         self._data, self._at, self._length = data, at, length
@@ -40,8 +40,8 @@ class _Labels(Sequence[str]):
 
 
 def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
-    """Return the schedule in ``data`` (without ``/* */``); None if a line is wrong or unusual,
-    which the line reader then reports or reads."""
+    """Return the schedule in ``data`` (without ``/* */``). Return None if a line is wrong or
+    unusual; the line reader then reports or reads it."""
     head = _RANKS.match(data)
     if head is None or not 1 <= int(head[1]) <= MOST_RANKS:
         return None

@@ -1,7 +1,7 @@
 """Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
 grammar and all error messages. The kernel reads the output of schedgen, LogGOPSim's tools and
-softib. It stops at the first other line, wrong or merely unusual; the line reader then reads the
-whole file, and reports errors.
+softib. It stops at the first other line, whether wrong or merely unusual. The line reader then
+reads the whole file and reports errors.
 """
 
 import numpy as np
@@ -9,14 +9,15 @@ import numpy as np
 from softib.jit import kernel, table
 
 Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
-"""Columns of operations (``label_at`` and ``label_len``: bytes of the text), and of requirements:
-rows that wait, rows that they wait for, whether for the begin. There is room for one per line.
+"""Columns of operations (``label_at`` and ``label_len``: bytes in the text), and of requirements:
+the rows that wait, the rows that they wait for, and whether for their begin. There is room for one
+per line.
 """
 Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
-"""Names of one rank: by number ``row`` (its operation, -1: not yet) and ``stamp`` (the rank, by
-order in the file, that wrote it). Names ``l1``, ``l2`` … have their own numbers; others are looked
-up by hash: ``key_*`` and ``chain`` (0: empty) are the hash table. ``ids``: the number of entries in
-it."""
+"""Names of one rank, by number: ``row`` (the operation, -1: not yet) and ``stamp`` (the rank,
+counted in the order of the file, that wrote it). Names ``l1``, ``l2`` … have their own numbers;
+others are looked up by hash: ``key_*`` and ``chain`` (0: empty) are the hash table. ``ids``: the
+number of entries in it."""
 
 SEND, RECV, COMPUTE = 0, 1, 2
 """``schedule.Kind``."""

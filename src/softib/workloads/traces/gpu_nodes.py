@@ -80,8 +80,9 @@ class GpuNodes:
 
 def gpu_nodes(job: Trace, traces: Sequence[list[Node]], hosts: Hosts, rows: np.ndarray) -> GpuNodes | None:
     """Return the nodes of GPUs that ``job`` runs on: those of a profile, or of a job that names a machine;
-    None for other programs. The machine is the one that the job names, else the vendor's node of the GPU in
-    the profile, else the one assumed for the links. Raises :class:`InputError`."""
+    None for other programs. The machine is the one that the job names; otherwise the vendor's node
+    of the GPU in the profile; otherwise the one assumed for the links. Raises
+    :class:`InputError`."""
     first = traces[0][0] if traces and traces[0] else Node()
     if job.machine is None and first.get(DEVICE) is None:
         return None

@@ -1,6 +1,6 @@
-"""Collectives of a trace as NCCL runs them on nodes of GPUs: when all ranks of a group have called, launch,
-NVLink and the latency of all hops take their time, then the data between nodes are flows of the adapters of
-all rails. Inside one node, a collective is the time of NCCL's law."""
+"""Collectives of a trace as NCCL runs them on nodes of GPUs. When all ranks of a group have called,
+launch, NVLink and the latency of all hops take their time; then the data between nodes are flows of
+the adapters of all rails. Inside one node, a collective is the time of NCCL's law."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LAUNCHED = {
     "reduce-scatter-block": Collective.REDUCE_SCATTER,
     "barrier": Collective.ALL_REDUCE,
 }
-"""NCCL's collective of each of Chakra's. A reduction is a broadcast's chain in the other direction
-(src/device/reduce.h of NCCL), a barrier of PyTorch an all-reduce of one number; gather and scatter are
-sends and receives."""
+"""Chakra's collective → NCCL's collective. A reduction is a broadcast's chain in the opposite
+direction (src/device/reduce.h of NCCL). A barrier of PyTorch is an all-reduce of one number. Gather
+and scatter are sends and receives."""
 BARRIER_OCTETS = 4
 COLLECTIVE_PROCESSORS = range(3, PROCESSORS)
 """Processors of a rank for its collectives, by group; the first three are of the trace's nodes."""
@@ -47,7 +47,7 @@ class NcclCollectives:
     def __init__(self, nodes: GpuNodes, nccl: str = "2.30"):
         self.nodes, self.nccl = nodes, nccl
         self.latency_us = nodes.overheads.latency_ns / 1000
-        """Part of the begin that every message of the program waits for."""
+        """The part of the begin time for which every message of the program waits."""
         self.processors: dict[tuple[int, ...], int] = {}
         self.converted: dict[tuple[tuple[int, ...], str, int, int], tuple[Flows, np.ndarray, np.ndarray]] = {}
 

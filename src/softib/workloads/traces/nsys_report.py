@@ -1,10 +1,11 @@
 """Reports of Nsight Systems as SQLite (``nsys export --type sqlite``): kernels of the GPU, and NCCL's
 calls with sizes and communicators.
 
-NCCL opens an NVTX range in each call, with a payload of named fields (src/include/nvtx_payload_schemas.h).
-The export stores it in ``binaryData``: a header of four words (domain, schema, bytes, 32), then fields at
-the offsets in ``NVTX_PAYLOAD_SCHEMA_ENTRIES``. A kernel belongs to the calls of its thread in front of its
-launch, which ``correlationId`` names: the last call, or all calls of a group.
+NCCL opens an NVTX range in each call, with a payload of named fields
+(src/include/nvtx_payload_schemas.h). The export stores it in ``binaryData``: a header of four words
+(domain, schema, bytes, 32), then fields at the offsets in ``NVTX_PAYLOAD_SCHEMA_ENTRIES``. A kernel
+belongs to the calls that its thread made before its launch, which ``correlationId`` names: the last
+call, or all calls of a group.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def _talks(path: Path, held: sqlite3.Connection) -> list[Piece]:
 
 
 def _pieces(batch: _Batch) -> list[Piece]:
-    """Return the calls of a batch; without a kernel, they are of communicators of one rank."""
+    """Return the calls of a batch; calls without a kernel are of communicators with one rank."""
     if not batch.kernels:
         return []
     begin, end = min(k[0] for k in batch.kernels), max(k[1] for k in batch.kernels)
@@ -187,7 +188,7 @@ def _pieces(batch: _Batch) -> list[Piece]:
 
 
 def _computations(held: sqlite3.Connection, table: str) -> list[Piece]:
-    """Return what else the GPU did, of one table."""
+    """Return the other operations of the GPU, from one table."""
     if table != KERNELS:
         return [Piece(a / 1e3, b / 1e3) for a, b in held.execute(f'SELECT start, "end" FROM {table}')]
     query = f"""SELECT k.start, k."end" FROM {table} k JOIN StringIds n ON n.id = k.shortName

@@ -1,5 +1,4 @@
-"""Collectives as sends and receives with textbook algorithms, used for traces with collectives if
-the library's choice is unknown.
+"""Collectives as sends and receives with textbook algorithms, for traces whose library's choice is unknown.
 
 All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and
 reduce by binomial trees, gather and scatter directly to and from the root, barrier by dissemination
@@ -94,8 +93,7 @@ def _all_to_all(n: int, size: int, _: int) -> Sends:
 
 
 def _tree(n: int, size: int, root: int) -> Sends:
-    """In step s the ranks that have the data, the first 2^s from the root, send it to the rank 2^s
-    further on."""
+    """In step s the ranks that have the data (the first 2^s from the root) send it to the rank 2^s further on."""
     steps = [
         (np.arange(min(1 << s, n - (1 << s))), 1 << s, np.full(min(1 << s, n - (1 << s)), s))
         for s in range((n - 1).bit_length())

@@ -1,9 +1,9 @@
 """Operations of Portals 4 in a GOAL text: put, append, triggered put, and tests of counters
 (LogGOPSim2's extension).
 
-An append is a receive that other operations need not wait for; a counter counts messages that arrived
-for its appends, and completed puts of its own rank. An operation that waits for a counter waits
-for everything counted on it.
+An append is a receive that other operations need not wait for; a counter counts messages that
+arrived for its appends, and completed puts of its own rank. An operation that waits for a counter
+waits for everything that the counter counts.
 """
 
 from __future__ import annotations

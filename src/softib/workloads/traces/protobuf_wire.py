@@ -1,9 +1,10 @@
 """The wire format of Protocol Buffers: fields of a message, and messages that follow each other in
 a file.
 
-These forty lines replace the ``protobuf`` package: Chakra's files need only five kinds of fields, and
-no generated code that must match the version of a runtime. Source: "Encoding" in the Protocol Buffers
-documentation (varints, tags, wire types 0, 1, 2 and 5; groups, types 3 and 4, are deprecated).
+These forty lines replace the ``protobuf`` package: Chakra's files need only five kinds of fields,
+and this way no generated code has to match the version of a runtime. Source: "Encoding" in the
+Protocol Buffers documentation (varints, tags, wire types 0, 1, 2 and 5; groups, types 3 and 4, are
+deprecated).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The recorded posts and polls of a program as a
 :class:`~softib.workloads.schedule.schedule.Schedule`.
 
-Each message is a send and a receive; a READ or an atomic is a request of 0 bytes and the response,
-sent by the adapter of the other rank. Between calls a thread computes for its CPU time. A post
+Each message is a send and a receive. A READ or an atomic is a request of 0 bytes, and a response
+that the adapter of the other rank sends. Between calls a thread computes for its CPU time. A post
 waits for everything polled before it: receives of messages, responses to READs, and sends, which
-end with their acknowledgement. A WRITE has no completion at its destination; later posts of
-that rank wait for it, since the rank could only have seen it in memory.
+end with their acknowledgement. A WRITE has no completion at its destination. Later posts of that
+rank wait for it, because only the memory could have shown it to the rank.
 
-Events of all threads are read by time, since threads of one rank poll the same completion queue
-(UCX's datagrams: the program's thread and the asynchronous one): the n-th receive of a queue pair
+Events of all threads are read by time, because threads of one rank poll the same completion queue
+(UCX's datagrams: the program's thread and the asynchronous one). The n-th receive of a queue pair
 completes with its n-th message, whichever thread polls it.
 """
 
@@ -29,14 +29,15 @@ MOST_THREADS = 200
 PS_PER_NS = 1000
 SEND, RECV = int(Kind.SEND), int(Kind.RECV)
 POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED, Event.SENT, Event.BEGIN, Event.END))
-"""Plain numbers: accessing an enumeration member costs more than the rest of an event."""
+"""Plain numbers, because accessing a member of an enumeration costs more than the rest of an event."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The schedule, and the number of messages not in it: ``unknown`` ones to QPs of programs that
-    were not recorded or to multicast groups, ``local`` ones of a rank to itself. ``notes``: by
-    operation, the collectives of a library that its rank begins or ends before it, one per line."""
+    """The schedule, and the numbers of messages that are not in it: ``unknown`` messages to QPs of
+    programs that were not recorded or to multicast groups, and ``local`` messages of a rank to
+    itself. ``notes``: by operation, the collectives of a library that its rank begins or ends
+    before it, one per line."""
 
     schedule: Schedule
     messages: int
@@ -154,7 +155,7 @@ class _Reader:
         self.after = [row]
 
     def _made(self, row: int) -> None:
-        """Make ``row`` wait for everything that the thread saw before, and attach its notes."""
+        """Make ``row`` wait for everything that the thread has seen before, and attach its notes."""
         for on in self.after:
             self.build.need(row, on)
         if self.noted:
@@ -183,8 +184,8 @@ class _Reader:
         self.after += [m.arrives for m in last.values()]
 
     def _sent(self, ns: int, qpn: int, count: int) -> None:
-        """Requests of ``qpn`` up to the ``count``-th are complete: the completion of the last covers
-        all (IBA 9.7.5)."""
+        """Record that requests of ``qpn`` up to the ``count``-th are complete: the completion of
+        the last one covers all (IBA 9.7.5)."""
         key = (qpn, self.posts.maker(qpn, ns)[2])
         queue = self.posts.queues.get((self.rank, *key), [])
         for m in reversed(queue[self.complete.get(key, 0) : count]):

@@ -15,7 +15,7 @@ __all__ = ["ANSWERED", "Message", "Posts", "by_time"]
 
 
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, SEND_INV, ATOMIC_WRITE = 0, 1, 2, 3, 4, 5, 6, 9, 15
-"""``enum ibv_wr_opcode`` of libibverbs' verbs.h; others move no data."""
+"""``enum ibv_wr_opcode`` in libibverbs' verbs.h; other opcodes move no data."""
 RECEIVED_BY = (SEND, SEND_IMM, SEND_INV, WRITE_IMM)
 ANSWERED = (READ, COMPARE_SWAP, FETCH_ADD)
 PLAIN = (WRITE, ATOMIC_WRITE)
@@ -30,9 +30,9 @@ GRH_OCTETS = 40
 
 @dataclass(slots=True)
 class Message:
-    """A posted request that moves data from rank ``source`` (a READ: requests from rank
-    ``target``); ``row``, ``arrives`` and ``answer`` are rows of its operations once created: the send,
-    the receive at the target, and the receive of the response of a READ or an atomic."""
+    """A posted request that moves data from rank ``source`` (a READ: on request of rank
+    ``target``). ``row``, ``arrives`` and ``answer`` are rows of its operations, once created: the
+    send, the receive at the target, and the receive of the response of a READ or an atomic."""
 
     ns: int
     source: int
@@ -48,8 +48,8 @@ class Message:
 def by_time(
     threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None
 ) -> Iterator[tuple[int, ...]]:
-    """Return (thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by
-    time; simultaneous events by thread, those of a thread in their order."""
+    """Return (thread, ``columns``) of all events of ``threads`` (or only of type ``only``) by time.
+    Simultaneous events are ordered by thread, and those of a thread keep their order."""
     at = [np.arange(len(t.ns)) if only is None else np.flatnonzero(t.type == only) for t in threads]
     ns = np.concatenate([t.ns[i] for t, i in zip(threads, at, strict=True)])
     order = np.argsort(ns, kind="stable")

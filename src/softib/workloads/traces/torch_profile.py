@@ -1,8 +1,8 @@
-"""Traces of PyTorch's profiler (``torch.profiler``, Chrome's JSON): what the GPU did, and the NCCL
-kernels with their sizes.
+"""Traces of PyTorch's profiler (``torch.profiler``, Chrome's JSON): the activity of the GPU, and
+the NCCL kernels with their sizes.
 
-What ended before something else began ends before it in the replay, too, and the time in which
-nothing ran before it stays. Kernels of computing between two begins or ends of communication are one
+In the replay, operations that ended before another one began also end before it, and times in which
+nothing ran are kept. Computing kernels between two begins or ends of communication become one
 computation; the recorded time of a collective is not used.
 """
 
@@ -147,8 +147,8 @@ def _merged(kernels: list[Piece], talks: list[Piece]) -> list[Piece]:
 
 
 def _ordered(path: Path, pieces: list[Piece]) -> list[Node]:
-    """Return the nodes of ``pieces``, each with what ended before it began on each stream, and behind
-    the time in which nothing ran."""
+    """Return the nodes of ``pieces``. Each waits for the last operation on each stream that ended
+    before it began, and for the time in which nothing ran."""
     nodes: list[Node] = []
     done: dict[Any, list[tuple[float, int]]] = {}
     first = min(p.begin for p in pieces)
@@ -204,8 +204,8 @@ def _talk(path: Path, node: Node, args: dict[str, Any]) -> None:
 
 
 def _ranks(text: str, size: Any) -> list[int]:
-    """Return the ranks of ``[0, 1, 2]``; PyTorch ends a long list by ``...``: then they go on in equal
-    steps up to ``size``. Empty if the trace has none."""
+    """Return the ranks of ``[0, 1, 2]``. PyTorch ends a long list with ``...``; the ranks then
+    continue in equal steps up to ``size``. Empty if the trace has none."""
     try:
         held = ast.literal_eval(text.replace(", ...", ""))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -218,8 +218,8 @@ def _ranks(text: str, size: Any) -> list[int]:
 
 
 def of_rank(path: Path, nodes: list[Node], rank: int, ranks: int) -> list[Node]:
-    """Return the nodes of ``rank`` if only one rank has a profile: groups are those of the
-    same form that divide all ranks, such as 0, 8, 16 and 1, 9, 17. Raises :class:`InputError`."""
+    """Return the nodes of ``rank`` if only one rank has a profile. Its groups are taken to have the
+    same form in all ranks, for example 0, 8, 16 and 1, 9, 17. Raises :class:`InputError`."""
     out = []
     for node in nodes:
         group = node.get("comm_group")

@@ -1,12 +1,10 @@
-"""Computing time on one GPU: matrix products by their size, all other operations by the bytes read
-and
-written.
-The result of a product is divided into tiles, and all multiprocessors together compute a wave of tiles
-(NVIDIA, Matrix Multiplication Background User's Guide, chapters 2.3 and 3), and its result is
-written to memory. Operations between products (norms, dropout, softmax, GELU) are limited by
-memory: each input and output tensor is moved once. The tensors are those of Korthikanti et al., MLSys
-2023, section 4.1, with the fused kernels of Megatron-LM (softmax with scale and mask; bias, dropout
-and sum; bias and GELU).
+"""Computing time on one GPU: matrix products by their size, all other operations by the bytes that
+they read and write. The result of a product is divided into tiles. All multiprocessors together
+compute a wave of tiles, and the result is then written to memory (NVIDIA, Matrix Multiplication
+Background User's Guide, chapters 2.3 and 3). Operations between products (norms, dropout, softmax,
+GELU) are limited by memory: each input and output tensor is moved once. The tensors are those of
+Korthikanti et al., MLSys 2023, section 4.1, with the fused kernels of Megatron-LM (softmax with
+scale and mask; bias, dropout and sum; bias and GELU).
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Processor:
     flops: float = 0.0
 
     def product_us(self, rows: float, columns: float, depth: float, count: float = 1.0) -> float:
-        """Return µs of ``count`` products of a matrix of ``rows`` × ``depth`` and one of
+        """Return the µs of ``count`` products of a matrix of ``rows`` × ``depth`` with one of
         ``depth`` × ``columns``, with the better orientation of a tile."""
         if self.flops:
             return 2 * count * rows * columns * depth / self.flops * 1e6
@@ -134,7 +132,7 @@ def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Proces
 
 
 def head_of(model: Transformer, tensor: int, micro_batch: int, on: Processor) -> Passes:
-    """Return logits and loss, computed only by the last stage."""
+    """Return logits and loss, which only the last stage computes."""
     tokens, columns = micro_batch * model.sequence, model.vocabulary / tensor
     entropy = on.moved(6 * tokens * columns, 6 * tokens * columns)  # logits in fp32 in addition to those in bf16
     return on.linear(tokens, columns, model.hidden) + entropy

@@ -4,13 +4,13 @@ bucket of the last backward pass. Stages 1 to 3 reduce-scatter the gradients; st
 every micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights
 at the end (together as many bytes as an all-reduce: section 7.2 there). Stage 3 all-gathers them
 before each pass, forward and backward, while the previous pass runs, and a third time if
-activations are recomputed. Stage 3 has one collective for each matrix of weights, as DeepSpeed
-fetches and reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
-deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
+activations are recomputed. Stage 3 has one collective for each matrix of weights, because DeepSpeed
+fetches and reduces parameters in this way (``_allgather_param`` and ``_reduce_scatter_gradient``,
+deepspeed/runtime/zero/partition_parameters.py of 0.3.13). Vectors below its
 ``stage3_param_persistence_threshold`` stay whole. ``gather_lists`` is that release: :class:`Lists`.
 
-A replica runs one collective after another: first for parameters shared by all replicas, then
-for its experts. With ``overlap`` the weights of stage 3 use a separate stream.
+A replica runs one collective after another: first for parameters that all replicas share, then for
+its experts. With ``overlap`` the weights of stage 3 use a separate stream.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ __all__ = ["exchange"]
 
 
 PERSISTENT = 100_000
-"""``stage3_param_persistence_threshold`` of DeepSpeed: elements of a weight below which it stays whole in a
-step."""
+"""``stage3_param_persistence_threshold`` of DeepSpeed: a weight with fewer elements stays whole during a step."""
 
 
 @dataclass(frozen=True)
 class Lists:
-    """Stage 3 of DeepSpeed 0.3.13 on top of its collectives; µs.
+    """Costs in µs that stage 3 of DeepSpeed 0.3.13 adds to its collectives.
 
     An all-gather fills a buffer with zeros, makes a view of it for each rank in Python, and passes the list of
     these views; torch gathers into another buffer, and copies a piece of it into each view
@@ -56,7 +55,7 @@ class Lists:
     gather_us: Callable[[float], float]
     """All-gather of a number of bytes: zeros, and a copy."""
     sum_us: Callable[[float], float]
-    """All-reduce of a number of bytes: three times read and written."""
+    """All-reduce of a number of bytes, which are read and written three times."""
     vectors_rank_us: float
     """After the optimizer, for each rank: three views and a copy for each vector."""
 
@@ -152,7 +151,7 @@ def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], don
 
 
 def _sum_up(step: Step, one: Exchange, gradients: list[np.ndarray], bucket: int) -> None:
-    """Sum up a bucket of gradients when it is complete, without ``overlap`` when all buckets of its
+    """Sum a bucket of gradients when it is complete; without ``overlap``, when all buckets of its
     backward pass are."""
     ready = gradients[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
     scatters = step.zero and one.lists is None

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["JobNodes", "figures_of", "nodes_of_job", "notes_of", "part_of_job", "states_gb", "step_of"]
 
 MOST_BUCKETS = 8
-"""Default number of gradient buckets sent during the backward pass; fewer if they would be
-smaller than the library's. Without overlap there is one, as in Megatron-LM.
+"""Default number of gradient buckets that are sent during the backward pass; there are fewer if
+they would be smaller than the library's. Without overlap there is one, as in Megatron-LM.
 """
 MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
 """Gradients in a bucket of Megatron-LM: this number, or this number per replica, whichever is larger
@@ -38,7 +38,7 @@ HEAD = 128
 ADAM = 12
 """Bytes of Adam per parameter: weight, momentum and variance of fp32."""
 OTHERS_ACHIEVED = 0.5
-"""Share of a data sheet's rate that other models achieve by default: an assumption."""
+"""Share of a data sheet's rate that models other than transformers achieve by default: an assumption."""
 OF_TRANSFORMERS = {
     "layers",
     "hidden",
@@ -115,8 +115,8 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
 
 
 def processor_of(job: TrainingStep, gpu: Gpu) -> Processor:
-    """Return the processor: with times from the size of products, or at the share of a GPU's rate that
-    ``job`` states."""
+    """Return the processor; its times follow from the size of products, or from the share of a
+    GPU's rate that ``job`` states."""
     gpu = gpu if job.tflops is None else replace(gpu, tflops=job.tflops)
     share = job.achieved or (OTHERS_ACHIEVED if job.parameters is not None else 0.0)
     return Processor(gpu, section("gpu"), gpu.tflops * 1e12 * share)

@@ -58,8 +58,9 @@ class Transformer:
         return 4 * self.layers
 
     def vectors(self, most: int) -> int:
-        """Return the number of weight vectors with fewer than ``most`` elements: of each layer, weight and bias
-        of two norms and the biases of the four matrices; weight and bias of the last norm."""
+        """Return the number of weight vectors with fewer than ``most`` elements. Each layer has
+        weight and bias of two norms and the biases of the four matrices; the last norm has weight
+        and bias."""
         of_layer = [*[1] * 6, 3, 4]
         return sum(n * self.hidden < most for n in of_layer) * self.layers + 2 * (self.hidden < most)
 

@@ -27,10 +27,11 @@ Done = dict[Pass, np.ndarray]
 
 
 def order_of(stage: int, stages: int, micro_batches: int, interleave: int = 1) -> list[tuple[bool, int, int]]:
-    """Return ``(backward, chunk, micro-batch)`` in the order of a stage: first some forward
-    passes, then one forward, one backward (1F1B, Narayanan et al. 2021, figure 4). With one chunk, the
-    number of first passes is the number of later stages; with several chunks, twice that number, plus
-    all chunks but the last for one micro-batch per stage (Megatron-LM's schedules)."""
+    """Return ``(backward, chunk, micro-batch)`` in the order of a stage: first some forward passes,
+    then alternately one forward and one backward pass (1F1B, Narayanan et al. 2021, figure 4). With
+    one chunk, the number of first passes is the number of later stages; with several chunks, twice
+    that number, plus all chunks but the last for one micro-batch per stage (Megatron-LM's
+    schedules)."""
     total = micro_batches * interleave
     of = lambda k: k // (stages * interleave) * stages + k % stages
     chunk = lambda k: k % (stages * interleave) // stages

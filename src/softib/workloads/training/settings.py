@@ -2,7 +2,7 @@
 
 Names are those of Megatron-LM's command line (``--tensor-model-parallel-size``, with or without the
 dashes in front, or ``tp``) and of DeepSpeed's configuration file. A setting that changes a step but
-is not in the model is an error; settings without an effect on a step (data, logging, learning rate)
+is not in the model is an error. Settings without an effect on a step (data, logging, learning rate)
 are ignored.
 """
 
@@ -110,7 +110,7 @@ def _mapping(name: str, settings: Any) -> dict[str, Any]:
 
 
 def _on(value: Any) -> bool:
-    """Return whether a flag is on; it is without a value."""
+    """Return whether a flag is on; a flag without a value is on."""
     return value is None or str(value).lower() in ("true", "yes", "1", "on")
 
 

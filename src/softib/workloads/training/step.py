@@ -164,8 +164,8 @@ class Step:
 
     @cached_property
     def handed_us(self) -> float:
-        """Return µs of the all-gather with which a tensor group combines the activations sent in
-        parts by another stage (Narayanan et al. 2021, 4.1)."""
+        """Return the µs of the all-gather with which a tensor group combines the activations that
+        another stage sent in parts (Narayanan et al. 2021, 4.1)."""
         lay = self.layout
         if lay.pipeline == 1 or lay.tensor == 1 or self.sequence_parallel or self.crosses(lay.tensor):
             return 0.0

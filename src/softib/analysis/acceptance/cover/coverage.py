@@ -36,9 +36,9 @@ class TierCoverage(Result):
     """``hosts to leaves``, ``tier 1 to tier 2`` …: from the sender to the receiver."""
     directions: int
     planned: int
-    """Directions that some round is expected to load to 80 % of their rate."""
+    """Number of directions that some round is expected to load to 80 % of their rate."""
     proven: int
-    """Directions whose counters moved at 80 % of their rate or more in a round."""
+    """Number of directions whose counters moved at 80 % of their rate or more in a round."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class CoverRoundCounts(Result):
     failed: int
     """Flows that did not run."""
     planned: int
-    """Directions that the round is expected to load to 80 % of their rate."""
+    """Number of directions that the round is expected to load to 80 % of their rate."""
     proven: int
     """Directions that carried that load."""
     confirms: bool
-    """The round was added to distinguish slow directions."""
+    """Whether the round was added to distinguish slow directions."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class UnprovenDirection(Result):
     planned_gbps: float
     """Largest expected load in a round."""
     measured_gbps: float | None
-    """Largest measured load in a round; null: its counters were not read."""
+    """Largest measured load in a round; null if its counters were not read."""
     why: str
 
 
@@ -82,9 +82,9 @@ class DirectionLoss(Result):
     peer: str
     loss_percent: float
     rounds: int
-    """Number of rounds that loaded it; it was slow in all."""
+    """Number of rounds that loaded it; it was slow in all of them."""
     undistinguished: list[str] = field(default_factory=list)
-    """Other directions that the same flows crossed in each round."""
+    """Other directions that the same flows crossed in each of these rounds."""
 
 
 @dataclass(frozen=True)

@@ -18,29 +18,29 @@ __all__ = ["MeasuredRound", "SlowDirection", "SlowDirections", "carried_most", "
 TOLERANCE = 0.003
 """Share of the usual rate below which a direction is slow, if the spread of its kind allows it."""
 SPREADS = 12.0
-"""Minimum distance of a slow direction from its kind, in median deviations of the better half: four
-standard deviations for normal noise."""
+"""Minimum distance of a slow direction from its kind, in median deviations of the better half; this
+equals four standard deviations for normal noise."""
 TWICE = 2
-"""Rounds in which a direction must be slow."""
+"""Number of rounds in which a direction must be slow."""
 CLEARLY = 1.1
-"""Minimum ratio between the loss of a slow direction and that of a neighbour that is only its
-victim."""
+"""Minimum ratio of the loss of a slow direction to that of a neighbour that is only its victim."""
 ERRORS = 4.0
 """Minimum distance of a slow direction from its kind, in standard errors of its rate."""
 LOWER = 0.001
-"""Share by which a slow direction must be below the median of its switch's others of the kind: twice the
+"""A slow direction must be this share below the median of the same kind at its switch: twice the
 packet that a round may gain or lose by chance."""
 FEW = 8
-"""Minimum number of directions of a kind in a round to compare them with each other; fewer are
-compared over all rounds."""
+"""Minimum number of directions of a kind in a round for comparing them with each other; smaller
+kinds are compared over all rounds."""
 
 
 @dataclass(frozen=True)
 class MeasuredRound:
     """``plan``, and ``gbps`` float64[channels]: rate of each channel while all flows ran (NaN: its
     port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``:
-    standard error of each rate by the parts of the round (None: it has none): a program that had to wait
-    for a processor sends unevenly, a slow cable carries the same in each part."""
+    standard error of each rate over the parts of the round (None: there is none). A program that
+    has to wait for a processor sends unevenly; a slow cable carries the same amount in each
+    part."""
 
     plan: CoverRound
     gbps: np.ndarray
@@ -50,8 +50,9 @@ class MeasuredRound:
 
 @dataclass(frozen=True)
 class SlowDirection:
-    """``channel`` carried ``loss`` less than usual (0 to 1), in each of ``rounds`` rounds. ``same``: channels that
-    the same flows crossed in each of them, which are therefore not distinguished from it."""
+    """``channel`` carried ``loss`` less than usual (0 to 1), in each of ``rounds`` rounds.
+    ``same``: channels that the same flows crossed in all these rounds, so they cannot be
+    distinguished from it."""
 
     channel: int
     loss: float
@@ -61,9 +62,9 @@ class SlowDirection:
 
 @dataclass(frozen=True)
 class SlowDirections:
-    """``named``: slow in every round that loaded them, twice at least. ``suspects`` int64: slow in
-    the one round that loaded them. ``flows``: (round, source, target, loss) of slow flows that
-    cross no channel of ``named``."""
+    """``named``: slow in every round that loaded them, and in at least two. ``suspects`` int64:
+    slow in the only round that loaded them. ``flows``: (round, source, target, loss) of slow flows
+    that cross no channel of ``named``."""
 
     named: tuple[SlowDirection, ...]
     suspects: np.ndarray
@@ -115,8 +116,9 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
 
 
 def _crossed_together(routes: CoverRoutes, rounds: Sequence[MeasuredRound], named: np.ndarray) -> list[list[int]]:
-    """Return the channels ``named``, in their order, those together that exactly the same flows crossed. A channel
-    whose flows all crossed another one that also slowed further flows is left out: the other explains it."""
+    """Return the channels ``named``, in their order; channels that exactly the same flows crossed
+    are grouped. A channel is left out if all its flows crossed another channel that also slowed
+    further flows: the other one explains it."""
     if routes.groups is not None or len(named) < 2:
         return [[c] for c in named.tolist()]
     flows: dict[int, set[tuple[int, int]]] = {c: set() for c in named.tolist()}
@@ -158,16 +160,16 @@ def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _typical(values: np.ndarray) -> tuple[float, float]:
-    """Return (median, median deviation from it) of the better half: one slow link slows many flows,
-    including those whose acknowledgements cross it."""
+    """Return (median, median deviation from it) of the better half, because one slow link slows
+    many flows, including those whose acknowledgements cross it."""
     better = values[values >= np.median(values)]
     usual = float(np.median(better))
     return usual, float(np.median(np.abs(better - usual)))
 
 
 def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarray], owner: np.ndarray) -> np.ndarray:
-    """Return the loss of each used channel relative to its kind (0 to 1; 0: insignificant) and,
-    between switches, to the switch's other channels of its kind."""
+    """Return the loss of each used channel relative to its kind (0 to 1; 0: insignificant); between
+    switches, also relative to the switch's other channels of the same kind."""
     lack = np.zeros(len(ratio))
     rows = np.flatnonzero(np.isfinite(ratio))
     if not len(rows):
@@ -184,9 +186,9 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
 
 
 def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = True) -> np.ndarray:
-    """Return the shortfall of each ratio from the typical one of its group, 0 within the group's
-    spread (without ``spreads``: from the median, 0 within :data:`LOWER`); NaN in groups with fewer than
-    ``least``."""
+    """Return the shortfall of each ratio from the typical ratio of its group, 0 within the group's
+    spread. Without ``spreads``, the shortfall is from the median, and 0 within :data:`LOWER`. NaN
+    for groups with fewer than ``least`` members."""
     out = np.full(len(ratio), np.nan)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -205,10 +207,10 @@ def _lacking(ratio: np.ndarray, usual: Any, spread: Any, least: float = TOLERANC
 
 
 def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Remove from ``named`` channels near one with a clearly larger loss: traffic that a slow link
-    does not carry to or from a switch is also missing on other links of that switch or the next one.
-    Links to most hosts of a switch lack what a slow link into that switch does not bring, whichever
-    loss is larger."""
+    """Remove from ``named`` channels that are near one with a clearly larger loss: traffic that a
+    slow link does not carry to or from a switch is also missing on other links of that switch or of
+    the next one. Links to most hosts of a switch lack the traffic that a slow link into that switch
+    does not bring, whichever loss is larger."""
     network = routes.network
     owner = np.full(network.n_channels, -1)
     owner[: network.n_links] = network.link_owner

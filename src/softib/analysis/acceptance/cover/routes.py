@@ -16,12 +16,12 @@ from softib.sim.static_network import Network
 __all__ = ["AdaptiveGroups", "CoverRoutes", "cover_routes"]
 
 STATIC = 2
-"""State of a LID in the table of adaptive routing: the forwarding table alone."""
+"""State of a LID in the table of adaptive routing: only the forwarding table is used."""
 
 
 @dataclass(frozen=True)
 class AdaptiveGroups:
-    """``group_of`` int32[switches, LIDs]: the group that a switch spreads a LID over, -1: none;
+    """``group_of`` int32[switches, LIDs]: the group over which a switch spreads a LID, -1: none.
     ``channel[first[g]:first[g + 1]]``: the channels of group ``g``."""
 
     group_of: np.ndarray
@@ -31,12 +31,12 @@ class AdaptiveGroups:
 
 @dataclass(frozen=True)
 class CoverRoutes:
-    """``network``: the routes between the measuring ports, whose rows are its hosts. ``port`` int64
-    [channels]: the fabric's port that sends into each channel; ``channel`` int64[ports] the other way,
-    -1: no measuring port's route can use it. ``directions`` int64: the sending ports of all live
-    cables. ``gbps`` float64[ports]: rate of each port's link. ``groups``: None without adaptive
-    routing. ``pod`` int64[hosts]: the part of the fabric below the top tier that each measuring port is
-    in."""
+    """``network``: the routes between the measuring ports, whose rows are its hosts. ``port``
+    int64[channels]: the fabric's port that sends into each channel. ``channel`` int64[ports] is the
+    inverse, -1 if no measuring port's route can use the port. ``directions`` int64: the sending
+    ports of all live cables. ``gbps`` float64[ports]: rate of each port's link. ``groups``: None
+    without adaptive routing. ``pod`` int64[hosts]: the part of the fabric below the top tier to
+    which each measuring port belongs."""
 
     fabric: Fabric
     network: Network

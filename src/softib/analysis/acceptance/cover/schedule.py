@@ -1,10 +1,10 @@
-"""The cover schedule: the fewest rounds in which flows between hosts fill every direction of every
-cable.
+"""The cover schedule: as few rounds as possible in which flows between hosts fill every direction of every cable.
 
-In a round each port sends to one port and receives from one. By forwarding tables the routes of a
-round share no link, so every flow runs at the full rate of its slowest link, and a direction is
-loaded by the flows chosen for it. Under adaptive routing a flow uses several links: the rounds are
-permutations of all ports, chosen from shifts by how many directions they fill.
+In a round, each port sends to one port and receives from one. With forwarding tables, the routes of
+a round have no link in common. So every flow runs at the full rate of its slowest link, and each
+direction is loaded by the flows chosen for it. With adaptive routing, a flow uses several links.
+The rounds are then permutations of all ports, chosen from shifts by the number of directions that
+they fill.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["SHARE", "CoverRound", "CoverSchedule", "confirming_round", "cover_sc
 SHARE = 0.8
 """Share of its rate that a direction must carry to count as proven."""
 TRIES = 4
-"""Number of rounds with another random order before the remaining directions count as unreachable.
+"""Number of rounds that are tried with another random order before the remaining directions count as unreachable.
 """
 SHIFTS = 12
 """Number of random shifts of leaves tried under adaptive routing, in addition to those by pods."""
 REPEATS = 2
-"""Minimum number of rounds under adaptive routing: a slow direction must be slow in two."""
+"""Minimum number of rounds with adaptive routing, because a slow direction must be slow in two."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def _adaptive(routes: CoverRoutes, limit: int, rng: np.random.Generator) -> Cove
 
 
 def _permutations(routes: CoverRoutes, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield flows of whole leaves to whole leaves: to distant pods first, then to leaves of the
-    same pod, then within a leaf, then by drawn shifts. A leaf that sends to one leaf fills its
+    """Yield flows from whole leaves to whole leaves: first to distant pods, then to leaves of the
+    same pod, then within a leaf, then with random shifts. A leaf that sends to one leaf fills its
     links evenly; flows from many leaves to one wait for each other."""
     leaves = _Leaves(routes)
     pods, size = len(leaves.pods), max(map(len, leaves.pods))
@@ -140,7 +140,7 @@ def _permutations(routes: CoverRoutes, rng: np.random.Generator) -> Iterator[tup
 
 
 class _Leaves:
-    """``pods``: for each pod, of each of its leaves the rows of its measuring ports."""
+    """``pods``: for each pod and each of its leaves, the rows of the leaf's measuring ports."""
 
     def __init__(self, routes: CoverRoutes):
         switch = routes.network.host_switch
@@ -150,8 +150,8 @@ class _Leaves:
         ]
 
     def shifted(self, pods: int, leaves: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """Each port sends ``pods`` pods further, there ``leaves`` leaves further, there
-        ``offset`` positions further; if the other group is smaller, some ports have no partner."""
+        """Let each port send ``pods`` pods further, there ``leaves`` leaves further, and there
+        ``offset`` positions further. If the other group is smaller, some ports have no partner."""
         source, target = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for p, mine in enumerate(self.pods):
             there = self.pods[(p + pods) % len(self.pods)]
@@ -172,9 +172,9 @@ class _Leaves:
 
 
 def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng: np.random.Generator) -> CoverRound:
-    """Return a round that distinguishes ``suspects`` (channels): with tables each flow crosses at
-    most one of them, unless every route over one crosses others too; under adaptive routing leaves get
-    other partners."""
+    """Return a round that distinguishes ``suspects`` (channels). With tables, each flow crosses at
+    most one of them, unless every route over one crosses others too. With adaptive routing, leaves
+    get other partners."""
     if routes.groups is not None:
         source, target = _Leaves(routes).drawn(rng)
         return CoverRound(number, source, target, predicted_gbps(routes, source, target))
@@ -188,9 +188,9 @@ def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng
 
 
 def predicted_gbps(routes: CoverRoutes, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return Gb/s that flows at full rate put on each channel under adaptive routing
-    (float64[channels]): a switch spreads them over a group's links by their rates; an overloaded
-    link passes on the same share of each flow."""
+    """Return the Gb/s that flows at full rate put on each channel with adaptive routing
+    (float64[channels]). A switch spreads them over a group's links in proportion to the links'
+    rates; an overloaded link passes on the same share of each flow."""
     from softib.analysis.acceptance.cover.schedule_kernels import Spread, spread
 
     network, groups = routes.network, routes.groups

@@ -12,21 +12,21 @@ FULL = 0.999
 """Share of a flow's rate that must be free on each link of its route."""
 
 Cover = table("Cover", "rate need room carried queue first next leaves stamp gain low room_low stack")
-"""By channel: ``rate`` and required load (``need``, 0 if proven) in Gb/s, remaining ``room`` in this
-round and load ``carried`` in it. By switch of ``leaves``: its hosts
-``queue[first[s]:first[s + 1]]``, those from ``next[s]`` on without a flow yet. By switch, of the
-route to the current destination (``stamp``): how many links it would prove (``gain``, -1: none or
-blocked), its slowest link (``low``), the least room (``room_low``). ``stack``: room for one route."""
+"""By channel: ``rate`` and required load (``need``, 0 if proven) in Gb/s; ``room`` left in this
+round, and load ``carried`` in it. By switch of ``leaves``: its hosts ``queue[first[s]:first[s +
+1]]``; those from ``next[s]`` on have no flow yet. By switch, for the route to the current
+destination (``stamp``): number of links that it would prove (``gain``, -1: none or blocked), its
+slowest link (``low``), and the smallest room (``room_low``). ``stack``: room for one route."""
 
 Spread = table("Spread", "group_of first channel flow here there")
-"""Adaptive routing: ``group_of`` by switch and LID (-1: the forwarding table alone), the channels
-``channel[first[g]:first[g + 1]]`` of group ``g``; ``flow`` float64[switches] zeros, ``here`` and
-``there`` int64 with room for four times the switches, to work in."""
+"""Adaptive routing. ``group_of``: by switch and LID (-1: only the forwarding table).
+``channel[first[g]:first[g + 1]]``: the channels of group ``g``. ``flow`` float64[switches] zeros,
+and ``here`` and ``there`` int64 with room for four times the switches, are scratch arrays."""
 
 
 @inner
 def worth(c, need, carried):
-    """Return the value of a flow over channel ``c``: links already begun are finished first."""
+    """Return the value of a flow over channel ``c``: links that are already begun are finished first."""
     if carried[c] >= need[c]:
         return np.int64(0)
     return np.int64(2) if carried[c] > 0 else np.int64(1)
@@ -68,7 +68,7 @@ def reach(net, t, s, dlid, last, mark):
 
 @inner
 def sender(t, s, d):
-    """Position in the queue of the next host of switch ``s`` that can send to ``d``; -1: none."""
+    """Return the position in the queue of the next host of switch ``s`` that can send to ``d``; -1: none."""
     for i in range(t.next[s], min(t.next[s] + 2, t.first[s + 1])):
         if t.queue[i] != d:
             return np.int64(i)
@@ -77,9 +77,9 @@ def sender(t, s, d):
 
 @kernel
 def fill_round(net, t, order, most, source):
-    """Choose for each destination of ``order`` the sender whose route proves the most links and finds
-    room on all; ``source[d]`` gets it (-1: none). A flow that proves more than ``most`` links is not
-    chosen (0: no limit)."""
+    """Choose for each destination in ``order`` the sender whose route proves the most links and has
+    room on all of them; write it to ``source[d]`` (-1: none). A flow that proves more than ``most``
+    links is not chosen (0: no limit)."""
     hosts = len(net.host_switch)
     links = len(net.chan_to) - 2 * hosts
     flows = 0
@@ -121,10 +121,10 @@ def fill_round(net, t, order, most, source):
 
 @kernel
 def spread(net, t, src, dst, factor, rate, load):
-    """Add to ``load`` the load of each flow ``src[i] → dst[i]``, at the rate of its host, on each
-    channel; a switch spreads a LID over the channels of its group in proportion to their rates
-    (:data:`Spread`). ``factor`` by channel: the share of its load that it passes on. Returns how many
-    flows arrive nowhere."""
+    """Add to ``load`` the load of each flow ``src[i] → dst[i]`` on each channel, at the rate of its
+    host. A switch spreads a LID over the channels of its group in proportion to their rates
+    (:data:`Spread`). ``factor`` by channel: the share of its load that it passes on. Returns the
+    number of flows that do not arrive."""
     group_of, group_first, group_channel = t.group_of, t.first, t.channel
     flow, here, there = t.flow, t.here, t.there
     hosts = len(net.host_switch)

@@ -17,13 +17,13 @@ __all__ = ["measure_in_virtual_time"]
 SPAN_PS = 300_000_000
 """Virtual time of a round: 300 us hold 3,600 packets of 4 KiB at 400 Gb/s."""
 INTERVALS = 10
-"""Samples of a round; the first :data:`WARM` samples, while queues fill, are skipped."""
+"""Number of samples in a round; the first :data:`WARM` samples are skipped, because queues fill during them."""
 WARM = 5
 
 
 def measure_in_virtual_time(routes: CoverRoutes, one: CoverRound, row: np.ndarray) -> MeasuredRound:
-    """Return the rate of each port while all flows of the round run. ``row``: of each measuring
-    port, the end port of the fabric."""
+    """Return the rate of each port while all flows of the round run. ``row``: the fabric's end port
+    of each measuring port."""
     network = routes.network
     rate = network.host_gbps[one.source]
     size = np.maximum(rate * SPAN_PS * 1.5 / 8000, 4096).astype(np.int64)
