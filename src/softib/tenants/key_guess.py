@@ -22,17 +22,9 @@ from ctypes import c_int, c_void_p
 import numpy as np
 
 from softib.errors import PeerError
-from softib.ulp.nvmeof.rdma import (
-    CALLS,
-    OPS_AT,
-    ConnectionRequest,
-    Event,
-    EventChannel,
-    Listener,
-    Memory,
-    QueuePair,
-    connect,
-)
+from softib.ulp.nvmeof.connections import ConnectionRequest, Event, EventChannel, Listener, connect
+from softib.ulp.nvmeof.rdma import Memory, QueuePair
+from softib.ulp.nvmeof.rdma_core import CALLS, OPS_AT
 from softib.ulp.nvmeof.work_requests import rings_of
 
 __all__ = ["TRIES", "guesses"]

@@ -83,7 +83,7 @@ class Served:
     _over: Observations | None = field(default=None, init=False)
     _jobs_of: tuple[int, float] = field(default=(-1, -1.0), init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _turn: threading.Condition = field(default_factory=threading.Condition, init=False)
+    _rounds: threading.Condition = field(default_factory=threading.Condition, init=False)
     _begun: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)
     _wanted: int = field(default=0, init=False)
@@ -308,38 +308,38 @@ class Served:
             began = time.monotonic()
             if self._rest(self.every_s):
                 break
-            with self._turn:
+            with self._rounds:
                 self._begun += 1
                 wanted = self._wanted == self._begun
             with contextlib.suppress(InputError):
                 self.refresh(wanted)
-            with self._turn:
+            with self._rounds:
                 self._read = self._begun
-                self._turn.notify_all()
+                self._rounds.notify_all()
             # After a round that takes long, the next does not start at once.
             self._rest(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def _rest(self, seconds: float) -> bool:
         """Wait, unless a reading is asked for. Returns whether :meth:`run` ends."""
-        with self._turn:
-            self._turn.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
+        with self._rounds:
+            self._rounds.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
         return self._stop.is_set()
 
     def reread(self) -> None:
         """Wait for a whole reading that begins after this call, so that the next request sees the
         client's last change. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
-        with self._turn:
+        with self._rounds:
             if self.collector is None or self._stop.is_set():
                 return
             number = self._wanted = self._begun + 1
-            self._turn.notify_all()
-            self._turn.wait_for(lambda: self._stop.is_set() or self._read >= number, REREAD_S)
+            self._rounds.notify_all()
+            self._rounds.wait_for(lambda: self._stop.is_set() or self._read >= number, REREAD_S)
 
     def stop(self) -> None:
         """End :meth:`run`."""
-        with self._turn:
+        with self._rounds:
             self._stop.set()
-            self._turn.notify_all()
+            self._rounds.notify_all()
 
     def close(self) -> None:
         """Close the source."""

@@ -3,7 +3,7 @@
 fabric: cluster.yaml          # beside this file; without it eight hosts on four leaves
 nodes:
   host-0001: ./server
-  host-0002: cd build && ./client -n 9    # run by a shell, unlike a list of words
+  host-0002: cd build && ./client -n 9    # run by a shell
 faults: [link-down@2s]
 """
 
@@ -102,7 +102,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     commands = {}
     for node, command in nodes.items():
         try:
-            arguments = _words(command) if isinstance(command, str) else command
+            arguments = _arguments(command) if isinstance(command, str) else command
         except ValueError:  # an open quotation
             arguments = None
         if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
@@ -118,8 +118,8 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     return Plan(commands, None if source is None else str(Path(path).parent / source), faults)
 
 
-def _words(command: str) -> list[str]:
+def _arguments(command: str) -> list[str]:
     """Return the words of a command line; a line with characters of the shell is run by ``sh -c``. Raises
     :class:`ValueError` for an open quotation."""
-    words = shlex.split(command)
-    return ["sh", "-c", command] if words and SHELL & set(command) else words
+    arguments = shlex.split(command)
+    return ["sh", "-c", command] if arguments and SHELL & set(command) else arguments

@@ -101,10 +101,10 @@ class _Links:
         closed, left_open = np.zeros((2, len(self.here)), np.int64)
         for q in np.flatnonzero(axis >= 0).tolist():
             w, x = self.peer[q][self.here], self.peer[q][self.there]
-            known = (w >= 0) & (x >= 0) & (axis[self.number] != axis[q])
-            joined = known & self.adjacent(np.maximum(w, 0), np.maximum(x, 0))
+            placed = (w >= 0) & (x >= 0) & (axis[self.number] != axis[q])
+            joined = placed & self.adjacent(np.maximum(w, 0), np.maximum(x, 0))
             closed += joined
-            left_open += known & ~joined
+            left_open += placed & ~joined
         return closed, left_open
 
 
@@ -155,10 +155,10 @@ def _extended(links: _Links, coordinates: np.ndarray, rings: np.ndarray) -> np.n
     if not lost or len(lost) > LOST * links.n:
         return coordinates
     sizes, coordinates = np.where(rings > 0, rings, BEYOND), coordinates.copy()
-    known = whole[links.here] & whole[links.there]
+    placed = whole[links.here] & whole[links.there]
     steps: dict[int, np.ndarray] = {}
-    for pair in np.unique(ports[known]).tolist():
-        of = known & (ports == pair)
+    for pair in np.unique(ports[placed]).tolist():
+        of = placed & (ports == pair)
         step, count = np.unique(
             (coordinates[links.there[of]] - coordinates[links.here[of]]) % sizes, axis=0, return_counts=True
         )
@@ -317,13 +317,13 @@ def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members:
 
 def _placed(view: FabricView, labels: Labels, linked: np.ndarray, coordinates: np.ndarray) -> Labels | None:
     """Return ``labels`` in which the switches with a place of their own are one class; None if too few have one."""
-    known = np.flatnonzero((coordinates >= 0).all(axis=1))
-    _, at, count = np.unique(coordinates[known], axis=0, return_inverse=True, return_counts=True)
-    known = known[count[at.reshape(-1)] == 1]
-    if len(known) < PLACED * len(linked) or len(known) < LEAST:
+    placed = np.flatnonzero((coordinates >= 0).all(axis=1))
+    _, at, count = np.unique(coordinates[placed], axis=0, return_inverse=True, return_counts=True)
+    placed = placed[count[at.reshape(-1)] == 1]
+    if len(placed) < PLACED * len(linked) or len(placed) < LEAST:
         return None
-    made = class_of_coordinates(view, linked[known], coordinates[known])
+    made = class_of_coordinates(view, linked[placed], coordinates[placed])
     class_of, row_of = labels.class_of.copy(), labels.row_of.copy()
     class_of[linked], row_of[linked] = -1, -1
-    class_of[made.nodes], row_of[made.nodes] = len(labels.classes), np.arange(len(known))
+    class_of[made.nodes], row_of[made.nodes] = len(labels.classes), np.arange(len(placed))
     return replace(labels, classes=[*labels.classes, made], class_of=class_of, row_of=row_of)
