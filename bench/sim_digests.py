@@ -85,7 +85,7 @@ def fabric_of(rng: np.random.Generator, network: str) -> tuple[Any, bool, str]:
         engine = "ftree" if kind == "fat-tree" else engine
     fabric = generate(kind, generation=generation, **params)
     fabric.cable_length_m[:] = rng.choice([0.0, 2.0, 20.0])
-    up = bring_up(fabric, config=config_of(read_options(text)[0] | {"engine": engine}))
+    up = bring_up(fabric, config=config_of(read_options(text).options | {"engine": engine}))
     if rng.random() < 0.3:
         fabric.port_loss[(fabric.port_num > 0) & (fabric.port_peer >= 0), 1] = 3e-7
     if rng.random() < 0.2:

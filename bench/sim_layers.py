@@ -95,7 +95,7 @@ def situation(seed: int) -> tuple[Fabric, Messages, str]:
     )
     several = rng.random() < 0.3
     rng.random()
-    bring_up(fabric, config=config_of((read_options(LANES)[0] if several else {}) | {"engine": engine}))
+    bring_up(fabric, config=config_of((read_options(LANES).options if several else {}) | {"engine": engine}))
     hosts = hosts_of(fabric)
 
     def job() -> Workload:

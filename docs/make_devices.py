@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import softib
 from softib.iba.catalogue import ADAPTERS, CABLES, ETHERNET_SWITCHES, SWITCHES, Part
 
 PAGE = Path(__file__).with_name("devices.md")
@@ -16,7 +17,8 @@ HEAD = """# Devices
 
 <!-- written by docs/make_devices.py from src/softib/iba/catalogue: do not edit -->
 
-softib knows {parts} devices and cables. Checks, predictions, the emulated firmware and planning read these rows, and no other table of devices exists.
+softib knows {parts} devices and cables. `softib plan devices` lists them. Checks, predictions, the emulated firmware and planning read
+these rows, and no other table of devices exists.
 {known} figures are known, each with its source. {assumed} of them are assumptions, which softib needs and no public source states; {fitted} were fitted to
 measurements ([validation](evidence/validation.md)). {unknown} figures are unknown.
 
@@ -74,16 +76,9 @@ def _section(title: str, parts: Sequence[Part], text: str) -> list[str]:
 
 def page() -> str:
     """The whole page."""
-    every = [part for _, parts, _ in SECTIONS for part in parts]
-    sources = [source for part in every for source in part.sources.values()]
-    starting = lambda word: sum(source.startswith(word) for source in sources)
-    head = HEAD.format(
-        parts=len(every),
-        known=len(sources),
-        assumed=starting("assumed"),
-        fitted=starting("fitted"),
-        unknown=sum(len(part.unknown) for part in every),
-    )
+    every = softib.devices()
+    counts = {name: getattr(every, name) for name in ("known", "assumed", "fitted", "unknown")}
+    head = HEAD.format(parts=len(every.devices), **counts)
     return "\n".join([head, *(line for section in SECTIONS for line in _section(*section))])
 
 

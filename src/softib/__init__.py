@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from softib.api.planning.cables import CablePlan, plan_cables
     from softib.api.planning.cost import Cost, plan_cost
     from softib.api.planning.design import Demand, Designs, plan_design
+    from softib.api.planning.devices import Devices, devices
     from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
     from softib.api.records import (
@@ -88,7 +89,9 @@ if TYPE_CHECKING:
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.stack import Stack, stack, stack_collector
-    from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
+    from softib.api.storage.disk import NvmeDisk, nvme_connect, nvme_discover
+    from softib.api.storage.records import NvmeBench, NvmeTransfer
+    from softib.api.storage.target import NvmeTarget
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
     from softib.api.tenants import TenantOptions, serve_tenants
@@ -128,6 +131,7 @@ _LAZY = {
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
+    **dict.fromkeys(("Devices", "devices"), "planning.devices"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
@@ -141,9 +145,9 @@ _LAZY = {
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
-    **dict.fromkeys(
-        ("NvmeBench", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"), "storage"
-    ),
+    **dict.fromkeys(("NvmeBench", "NvmeTransfer"), "storage.records"),
+    **dict.fromkeys(("NvmeDisk", "nvme_connect", "nvme_discover"), "storage.disk"),
+    "NvmeTarget": "storage.target",
     "Drawing": "graph",
     "Table": "table",
     "Node": "node",
@@ -174,6 +178,7 @@ __all__ = [
     "Coverage",
     "Demand",
     "Designs",
+    "Devices",
     "Drawing",
     "ExpectedErrors",
     "Explanation",
@@ -252,6 +257,7 @@ __all__ = [
     "compare",
     "compile_kernels",
     "cover",
+    "devices",
     "diagnose",
     "diff",
     "doctor",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from softib.errors import InputError, UnreadableFile
 from softib.input_files import read_text, shown_name
 
-__all__ = ["CORE", "CoreSchema", "Lines", "load_plain_yaml", "load_yaml", "one_line"]
+__all__ = ["CORE", "CoreSchema", "Lines", "YamlFile", "load_plain_yaml", "load_yaml", "one_line"]
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = (
@@ -111,9 +111,15 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = CoreSchema.yaml_implicit_resolvers
 
 
-def load_yaml(
-    path: Path, document: str = "fabric file", keys: str = "name: and topology:"
-) -> tuple[dict[str, Any], Lines]:
+class YamlFile(NamedTuple):
+    """A YAML file whose content is a mapping."""
+
+    data: dict[str, Any]
+    lines: Lines
+    """Of its keys."""
+
+
+def load_yaml(path: Path, document: str = "fabric file", keys: str = "name: and topology:") -> YamlFile:
     """Return the mapping in ``path`` and the lines of its keys. ``document`` it is, and ``keys`` with
     which it begins, are for messages.
 
@@ -148,7 +154,7 @@ def load_yaml(
     finally:
         if loader is not None:
             loader.dispose()
-    return data, lines
+    return YamlFile(data, lines)
 
 
 def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) -> None:

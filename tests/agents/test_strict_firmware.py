@@ -54,7 +54,7 @@ def test_softibs_manager_says_it_and_needs_no_mad_more(tree):
         f.cas
     ), "each port once"
     for speed, enabled in ((4, 4), (31, 15)):
-        sm = SubnetManager(config_of(read_options(f"force_link_speed_ext {speed}\n")[0]))
+        sm = SubnetManager(config_of(read_options(f"force_link_speed_ext {speed}\n").options))
         settle(sm, plane, host)
         rows = f.linked & f.is_switch[f.port_node] & (f.port_num > 0)
         assert set(P.link_speed_ext_enabled.get(f.port_info[rows]).tolist()) == {enabled}

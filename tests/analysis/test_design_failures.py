@@ -16,7 +16,7 @@ DEMANDS = [Demand(31, 8), Demand(70, radix=36), Demand(100, 2, radix=16, oversub
 
 @pytest.mark.parametrize("demand", DEMANDS, ids=str)
 def test_tables_without_a_part_are_those_that_the_manager_writes(demand):
-    for shape in candidates(demand)[0]:
+    for shape in candidates(demand).designs:
         fabric = shape.fabric
         level = fabric.source.generator["node_level"]
         up = planning._brought_up(fabric)

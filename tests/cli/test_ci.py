@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,64 @@ def test_faults_without_a_place_are_of_one_cable(tmp_path):
     assert (suite.get("tests"), suite.get("failures"), len(suite.findall(".//skipped"))) == ("4", "1", 1)
 
 
+@pytest.mark.slow
+def test_a_cancelled_run_leaves_its_records(tmp_path):
+    """SIGTERM, as a CI service sends it: the output until then, counters, log and JUnit are there."""
+    verbs_library()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "softib", "ci", "--", "sh", "-c", "echo began; exec sleep 300"],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert run.stdout.readline() == "began\n"
+    run.terminate()
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 128 + signal.SIGTERM, said
+    assert "failed: interrupted" in said
+    folder = tmp_path / "softib-ci"
+    assert (folder / "host-0001.log").read_text() == "began\n"
+    assert {p.name for p in folder.iterdir()} == {
+        "junit.xml",
+        "mads.pcap",
+        "counters.csv",
+        "fabric.log",
+        "host-0001.log",
+    }
+    messages = [f.get("message") for f in ElementTree.parse(folder / "junit.xml").getroot().findall(".//failure")]
+    assert messages == ["exit code 143", "interrupted by Ctrl-C or a signal"]
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_ip_over_infiniband_passes_only_where_it_is_meant(tmp_path, stock):
+    verbs_library()
+    stock("ping")
+    peer = "address=$(getent hosts host-0008 | cut -d' ' -f1); exec ping -c 3 -s 1400 ${address:-10.64.0.38}"
+    (tmp_path / "ci.yaml").write_text(json.dumps({"nodes": {"host-0001": peer, "host-0008": "sleep 8"}}))
+    done = ci(tmp_path, "--json", "--file", "ci.yaml", "--net", "--allow-ip")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ip_bytes"] > 2 * 2 * 3 * 1400, "a request and an answer, at both ports"
+    done = ci(tmp_path, "--file", "ci.yaml", "--net")
+    assert done.returncode == 3 and "use --allow-ip if" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    (
+        ("./a --n 3 'x y'", ["./a", "--n", "3", "x y"]),
+        ("cd b && ./a", ["sh", "-c", "cd b && ./a"]),
+        ("./a | tee log", ["sh", "-c", "./a | tee log"]),
+        ("N=3 ./a", ["sh", "-c", "N=3 ./a"]),
+        (["./a", "$HOME", "&&"], ["./a", "$HOME", "&&"]),
+    ),
+)
+def test_a_text_is_a_line_for_the_shell_and_a_list_is_not(tmp_path, text, words):
+    (tmp_path / "ci.yaml").write_text(json.dumps({"nodes": {"a": text}}))
+    assert read_plan(tmp_path / "ci.yaml").commands == {"a": words}
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     (
@@ -138,6 +197,7 @@ def test_usage_is_one_line(tmp_path):
     for words, line in (
         ((), "add a program (softib ci -- CMD ...) or --file FILE"),
         (("--file", "y.yaml", "--", "true"), "add a program (softib ci -- CMD ...) or --file FILE"),
+        (("--allow-ip", "--", "true"), "--allow-ip needs --net"),
         (("--file", "y.yaml", "--node", "a"), "--file names the nodes; leave out --node"),
         (("--file", "x.yaml"), "x.yaml: No such file or directory"),
         (("--fault", "link-down", "--", "true"), "is not KIND[ PLACE[ RATE]]@TIME"),

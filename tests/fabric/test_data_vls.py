@@ -76,7 +76,7 @@ def test_fifteen_lanes_share_a_link_by_their_weights():
 
     fabric = generate("fat-tree", radix=32, levels=1, hosts=16, generation="EDR")
     set_data_vls(fabric, 15)
-    bring_up(fabric, config=config_of(read_options(QOS)[0] | {"engine": "minhop"}))
+    bring_up(fabric, config=config_of(read_options(QOS).options | {"engine": "minhop"}))
     src = np.repeat(np.arange(1, 16), 400)
     sent = messages(src, 0, 4096, qp=src, sl=src - 1)
     out = run(fabric, sent, PacketOptions(profile={"message_gap_ns": 0, "pcie_gbps": 1e6}, until_ps=6 * 10**8))

@@ -60,3 +60,22 @@ def test_a_storage_network_beside_the_compute_network_is_named():
 def test_what_cannot_be_advised_on_is_one_line(facts, why):
     with pytest.raises(softib.InputError, match=why):
         softib.advise(softib.Facts(**facts))
+
+
+def test_work_for_the_money_is_a_reason_that_decides():
+    """If no rule decides, the reasons name both networks and the ratio of completion time times price."""
+    advice = softib.advise(softib.Facts(hosts=20), "shift:4KiB", networks=("NDR", "roce"))
+    ib, eth = advice.to_json()["networks"]
+    cost = {n["network"]: n["completion_us"] * (n["price"]["low"] + n["price"]["high"]) for n in (ib, eth)}
+    better, worse = sorted(cost, key=lambda name: cost[name])
+    (reason,) = (r for r in advice.reasons if r.decides)
+    assert reason.verdict == advice.verdict == {"NDR": "infiniband", "roce": "ethernet"}[better]
+    assert reason.reason.startswith(f"{better} does {cost[worse] / cost[better] - 1:.0%} more work")
+
+
+@pytest.mark.parametrize("workload", ["multicast:2048", "aggregation:4096"])
+def test_workloads_that_the_simulated_ethernet_cannot_run_say_so(workload):
+    networks = softib.advise(softib.Facts(hosts=8), workload, networks=("NDR", "roce", "tcp")).to_json()["networks"]
+    assert networks[0]["completion_us"] > 0
+    for ethernet in networks[1:]:
+        assert ethernet["completion_us"] is None and "needs InfiniBand" in ethernet["why"]

@@ -13,7 +13,8 @@ from softib.iba.catalogue import cable as catalogue_cable
 from softib.plan.bill import Part, bill_of, spares
 from softib.plan.cables import cables_of
 from softib.plan.designs import Demand, candidates
-from softib.plan.floor import lay_out, read_floor
+from softib.plan.floor import read_floor
+from softib.plan.placement import lay_out
 from softib.plan.plugs import media_of
 from softib.plan.price_book import read_book
 from softib.plan.quote import check_quote, read_quote
@@ -26,7 +27,7 @@ FLOOR = {"rows": 3, "racks": 16, "host": {"units": 2, "kw": 1.0}, "kw": 25}
 
 
 def placed(demand: Demand, which: int = 0):
-    fabric = candidates(demand)[0][which].fabric
+    fabric = candidates(demand).designs[which].fabric
     return fabric, lay_out([fabric], read_floor(FLOOR))[0]
 
 
@@ -84,7 +85,7 @@ OFFER = """Item;Description;Qty
 def test_an_offer_by_hand(tmp_path, offer, lacks):
     """8 hosts with two ports each beside their switch: 16 adapters' ports, 8 splitters and a switch. Row 4 is no part."""
     demand = Demand(8, 2)
-    fabric = candidates(demand)[0][0].fabric
+    fabric = candidates(demand).designs[0].fabric
     space = {"racks": 1, "rack_units": 9, "host": {"units": 1, "kw": 1}, "slack_m": 1, "adapters": 2}
     (layout,) = lay_out([fabric], read_floor(space))
     bill = bill_of([Part("NDR", 1, 16, tuple(cables_of(fabric, layout, "NDR").orders))], read_book())
@@ -120,7 +121,7 @@ def test_laws_of_racks_and_cables(demand):
 
 def test_a_way_by_hand():
     """Two racks side by side, both devices at the top unit: 0.5 m up, 0.6 m along, 0.5 m down, 0.5 m of slack."""
-    fabric = candidates(Demand(2, 1, "NDR"))[0][0].fabric
+    fabric = candidates(Demand(2, 1, "NDR")).designs[0].fabric
     floor = read_floor(
         {
             "racks": 2,
@@ -142,7 +143,7 @@ def test_a_way_by_hand():
 def test_another_room_and_a_bend_by_hand():
     """Rows of two rooms, tops of two racks: 3 m of pitch, 60 m between the rooms, twice 0.5 m up, 0.5 m of slack; a half
     circle of 0.1 m inside a rack."""
-    fabric = candidates(Demand(2, 1, "NDR"))[0][0].fabric
+    fabric = candidates(Demand(2, 1, "NDR")).designs[0].fabric
     floor = read_floor(
         {
             "rows": 2,
@@ -182,7 +183,7 @@ def test_another_room_and_a_bend_by_hand():
     ],
 )
 def test_impossible_floors_are_one_line(floor, why):
-    fabric = candidates(Demand(400, 1, "EDR"))[0][0].fabric
+    fabric = candidates(Demand(400, 1, "EDR")).designs[0].fabric
     with pytest.raises(InputError, match=why) as error:
         cables_of(fabric, lay_out([fabric], read_floor(floor))[0], "EDR")
     assert "\n" not in str(error.value)

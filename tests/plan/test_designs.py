@@ -9,8 +9,9 @@ import pytest
 from softib.errors import InputError
 from softib.plan import designs
 from softib.plan.designs import Demand, candidates
-from softib.plan.floor import lay_out, read_floor
+from softib.plan.floor import read_floor
 from softib.plan.growth import growth
+from softib.plan.placement import lay_out
 
 H100 = [(31, 8, 4, 252, 256), (63, 16, 8, 508, 512), (95, 24, 16, 764, 768), (127, 32, 16, 1020, 1024)]
 """DGX SuperPOD reference architecture (H100, B200): nodes, leaves, spines, cables to nodes and between switches."""
@@ -19,7 +20,7 @@ B300 = [(72, 8, 4, 576), (144, 16, 8, 1152), (288, 32, 18, 2304), (576, 64, 36, 
 
 
 def first(demand: Demand):
-    return candidates(demand)[0][0]
+    return candidates(demand).designs[0]
 
 
 def counts(fabric) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ def test_published_designs_of_b300(row):
     ids=str,
 )
 def test_every_candidate_holds_the_demand(demand):
-    for candidate in candidates(demand)[0]:
+    for candidate in candidates(demand).designs:
         fabric = candidate.fabric
         assert len(fabric.cas) >= demand.ports and candidate.room >= demand.hosts
         leaf = fabric.source.generator["node_level"] == 1
@@ -59,7 +60,7 @@ def test_every_candidate_holds_the_demand(demand):
 )
 def test_leaves_of_a_tree_have_room_for_its_room_and_no_more(demand):
     def leaves(hosts):
-        tree = next(c for c in candidates(replace(demand, hosts=hosts))[0] if c.kind == "fat-tree")
+        tree = next(c for c in candidates(replace(demand, hosts=hosts)).designs if c.kind == "fat-tree")
         return tree, int((tree.fabric.source.generator["node_level"] == 1).sum())
 
     tree, count = leaves(demand.hosts)
@@ -88,7 +89,7 @@ def test_no_two_tiers_of_that_ratio_have_fewer_switches(demand):
         spines = next((s for s in range(1, up + 1) if up % s == 0 and s * radix >= leaves * up), None)
         if spines is not None and leaves <= radix // (up // spines):
             fewest = min(fewest, leaves + spines)
-    tree = next(c for c in candidates(demand)[0] if c.kind == "fat-tree" and c.parameters["levels"] == 2)
+    tree = next(c for c in candidates(demand).designs if c.kind == "fat-tree" and c.parameters["levels"] == 2)
     assert tree.fabric.sizes.switches == fewest
     assert tree.parameters.get("oversubscription", 1) == ratio
 
@@ -96,7 +97,7 @@ def test_no_two_tiers_of_that_ratio_have_fewer_switches(demand):
 @pytest.mark.parametrize("gpus", [64, 200, 1024])
 def test_adapters_of_a_host_stand_in_one_place(gpus):
     """Whatever the design, 8 GPUs and their adapters are one host of the floor plan."""
-    for candidate in candidates(Demand.of_gpus(gpus))[0]:
+    for candidate in candidates(Demand.of_gpus(gpus)).designs:
         layout = lay_out([candidate.fabric], read_floor({"rows": 20, "racks": 20}))[0]
         spare = 2 if candidate.kind == "rail-optimized" else 0  # UFM's hosts
         hosts = sum(not e.is_switch for e in layout.elevations)
@@ -123,9 +124,11 @@ def test_a_design_that_no_subnet_can_address_is_refused(monkeypatch):
     with pytest.raises(InputError, match=r"3 levels of 4-port switches hold 16, 4 levels 32$"):
         candidates(Demand(1000, radix=4))
     monkeypatch.setattr(designs, "LID_UCAST_MAX", 128 + 79)  # a full tree of 8 ports: 32 leaves, 32 spines, 16 cores
-    assert any(line.startswith("fat tree, 3 tiers: 208 host ports") for line in candidates(Demand(128, radix=8))[1])
+    assert any(
+        line.startswith("fat tree, 3 tiers: 208 host ports") for line in candidates(Demand(128, radix=8)).refused
+    )
     monkeypatch.setattr(designs, "LID_UCAST_MAX", 128 + 80)
-    assert "fat tree, 3 tiers" in {c.label for c in candidates(Demand(128, radix=8))[0]}
+    assert "fat tree, 3 tiers" in {c.label for c in candidates(Demand(128, radix=8)).designs}
 
 
 def test_growth_counts_cables_by_both_ends():

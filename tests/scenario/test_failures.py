@@ -344,7 +344,7 @@ def test_a_small_vl15_buffer_costs_timeouts_not_the_sweep():
 def test_adaptive_routing_and_congestion_control_survive_a_pulled_cable(conf):
     """Both as the manager programs them, while it re-routes: every message arrives, both mechanisms
     took part, and credits come back."""
-    options = congestion(1, 0, 20, 3) if conf == "congestion" else read_options(conf)[0]
+    options = congestion(1, 0, 20, 3) if conf == "congestion" else read_options(conf).options
     config = config_of(options | {"engine": "ftree"})
     fabric = generate("fat-tree", radix=8, levels=2, generation="NDR")
     bring_up(fabric, config=config)
@@ -416,7 +416,7 @@ def test_aggregation_survives_a_pulled_cable():
     """An all-reduce while a cable between switches is pulled: every result is the sum in which each
     host's vector is once (conservation)."""
     fabric = generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
-    config = config_of(read_options("aggregation TRUE\n")[0] | {"engine": "ftree"})
+    config = config_of(read_options("aggregation TRUE\n").options | {"engine": "ftree"})
     bring_up(fabric, config=config)
     rows = hosts_of(fabric).end
     hosts = np.array([0, 1, 5, 6, 17, 30])

@@ -37,7 +37,7 @@ DROPS = ("hoq_discards", "life_discards", "inactive", "too_long", "relay_errors"
 def settings_of(shape: int, engine: str):
     """Adaptive routing, congestion control and, on trees, aggregation, as a manager programs them."""
     text = f"adaptive_routing {('free', 'bounded')[shape % 2]}\n" + ("aggregation TRUE\n" if engine == "ftree" else "")
-    return config_of(congestion(1 + shape % 15, shape % 3, 20, 3) | read_options(text)[0] | {"engine": engine})
+    return config_of(congestion(1 + shape % 15, shape % 3, 20, 3) | read_options(text).options | {"engine": engine})
 
 
 @cache

@@ -23,7 +23,7 @@ def lmc_and_lanes(lmc: int = 1):
     """A two-level tree with LMC, whose SLs 0 to 3 have VLs of their own; ftree leads the LIDs of a port over several spines."""
     fabric = generate("fat-tree", m=(4, 4), w=(1, 2), p=(1, 1), generation="EDR")
     lanes = "qos TRUE\nqos_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3\nqos_vlarb_low 0:65,1:65,2:65,3:65\n"
-    bring_up(fabric, config=config_of(read_options(lanes + f"lmc {lmc}\n")[0] | {"engine": "ftree"}))
+    bring_up(fabric, config=config_of(read_options(lanes + f"lmc {lmc}\n").options | {"engine": "ftree"}))
     return fabric
 
 

@@ -16,7 +16,7 @@ __all__ = ["fate", "managed", "reaches"]
 
 def managed(text, **spec):
     f = generate("fat-tree", **{"radix": 8, "levels": 2, "generation": "HDR", **spec})
-    sm, plane = SubnetManager(config_of(read_options(f"routing_engine updn\n{text}")[0])), AgentPlane(f)
+    sm, plane = SubnetManager(config_of(read_options(f"routing_engine updn\n{text}").options)), AgentPlane(f)
     port = int(f.port(f.cas[0], 1))
     settle(sm, plane, port)
     return f, sm, plane, port

@@ -23,7 +23,7 @@ def tree(**kw):
 
 
 def managed(f, text="aggregation TRUE"):
-    sm = SubnetManager(config_of(read_options(text)[0]))
+    sm = SubnetManager(config_of(read_options(text).options))
     plane = AgentPlane(f)
     port = int(f.port(f.cas[0], 1))
     settle(sm, plane, port)

@@ -78,7 +78,7 @@ def test_only_mads_write_it_and_it_is_taken_back():
     assert (f.ar_lft[:, : sm.graph.max_lid] >> ar.STATE_SHIFT != ar.FREE).all(), (
         "no packet chooses while its port is up"
     )
-    sm.reconfigure(config_of(read_options("routing_engine updn")[0]))
+    sm.reconfigure(config_of(read_options("routing_engine updn").options))
     settle(sm, plane, port)
     assert not ARInfo.fr_enabled.get(f.ar_info).any()
 

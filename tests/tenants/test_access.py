@@ -15,6 +15,7 @@ pytest.importorskip("alembic", reason="alembic is not installed (the extra tenan
 
 from softib.errors import InputError, PeerError
 from softib.tenants.accounts import Account
+from softib.tenants.intruders import Intruder
 from softib.tenants.isolation import isolation_of
 from softib.tenants.state import State
 from softib.tenants.subnet import Held
@@ -564,7 +565,7 @@ def test_a_change_that_reached_some_ports_names_them(ask, service, served, monke
 
 def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):
     """It may not take the manager's port, so the answer is to try again; a partition without ports is made."""
-    monkeypatch.setattr(type(service), "manager_port", property(lambda self: None))
+    monkeypatch.setattr(type(service), "is_read", property(lambda self: False))
     made = ask("POST", "/tenants/v1/partitions", {"name": "p"}, accounts["red"])
     assert made[0] == 200
     body = {"pkey": made[1]["pkey"], "guids": [GUID]}
@@ -572,3 +573,50 @@ def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accoun
     assert status == 503 and "send it again" in document["error"]
     monkeypatch.undo()
     assert ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"]) == (200, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "name"),
+    [
+        ("POST", "resources/pkeys", {**ONE, "memebership": "limited"}, "memebership"),
+        ("PUT", "resources/pkeys", {**ONE, "index_0": True}, "index_0"),
+        ("POST", "resources/pkeys/add", {"pkey": "0x5", "service_levl": 3}, "service_levl"),
+        ("PUT", "resources/pkeys/qos_conf", {"pkey": "0x5", "service_level": True}, "service_level"),
+        ("PUT", "resources/pkeys/qos_conf", {"pkey": "0x5", "rate_limit": False}, "rate_limit"),
+        ("POST", "resources/pkeys/hosts", {"pkey": "0x5", "hosts_names": "a", "memberships": ["full"]}, "memberships"),
+        ("POST", "actions/remove_guids_from_pkey", {**ONE, "guid": GUID}, "guid"),
+    ],
+)
+def test_a_misspelt_name_of_ufms_calls_is_400(ask, service, method, path, body, name):
+    """A misspelt membership would make full members. Clients in the contracts send no other names."""
+    status, answer = ask(method, f"/ufmRest/{path}", body)
+    assert status == 400 and answer["error"].startswith(f"{name}: "), answer
+    assert 5 not in service.state.partitions
+
+
+def test_the_answer_names_the_rate_of_the_ipoib_group(ask):
+    """UFM's 2.5 Gb/s means that no rate is set: the group then has that of managers, 10 Gb/s. Numbers may be text."""
+    path = "/ufmRest/resources/pkeys/0x5?qos_conf=true"
+    for limit, group in ((2.5, 10), ("100", 100), (10, 10)):
+        assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x5", "rate_limit": limit})[0] == 200
+        qos = ask("GET", path)[1]["qos_conf"]
+        assert (qos["rate_limit"], qos["group_rate"]) == (float(limit), group)
+        assert ask("DELETE", "/ufmRest/resources/pkeys/0x5")[0] == 200
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x5", "ip_over_ib": False})[0] == 200
+    assert "group_rate" not in ask("GET", path)[1]["qos_conf"], "it has no group"
+
+
+def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeypatch):
+    guid, other = list(service.view.ports)[:2]
+    monkeypatch.setattr(service.view, "unchecked", frozenset({guid, other}))
+    assert [f for f in service.findings() if "do not check" in f.text] == []
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": [f"{guid:016x}"]})[0] == 200
+    (finding,) = [f for f in service.findings() if "do not check" in f.text]
+    assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
+
+
+def test_a_refused_packet_without_a_p_key_says_so():
+    """The entry at the index of the sender's queue pair is empty: its partition was removed."""
+    of = lambda key, trap: Intruder(0.0, trap, 3, 4, key, 5).named(lambda lid: f"LID {lid}")
+    assert "P_Key 0x0 (no P_Key: " in of(0, 259) and "P_Key 0x8000 (no P_Key: " in of(0x8000, 257)
+    assert "(no P_Key" not in of(0, 258) + of(0x8005, 259)

@@ -142,6 +142,10 @@ def test_tenants_and_names_of_hosts_are_named(ask, service):
     assert ask("POST", "/ufmRest/resources/pkeys/hosts", {"hosts_names": host, "pkey": "0x66"})[0] == 200
     conf = conf_of(ask)
     assert "its tenant 'acme'\n" in conf and "# This file cannot hold of 0x66: the host's name of 1 member\n" in conf
+    document = ask("GET", "/ufmRest/resources/pkeys?guids_data=true&qos_conf=true")[1]
+    for form, content in (("partitions.conf", conf), ("ufm", document)):
+        dry = {"format": form, "content": content, "dry_run": True}
+        assert ask("POST", "/tenants/v1/import", dry) == (200, {"rows": {}, "notes": []}), "nothing would change"
     deleted(ask, service)
     assert ask("DELETE", "/tenants/v1/tenants/acme")[0] == 200
 

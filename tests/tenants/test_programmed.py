@@ -124,11 +124,11 @@ def test_a_change_before_the_first_search_does_not_cut_the_manager_off(lab):
     programmed without the index, and a finding says so."""
     manager, other = lab.service.view.manager, lab.hosts[-1]
     before = lab.table(other)
-    assert lab.service.manager_port == manager != other and before[0] == DEFAULT
+    assert lab.service.view.manager == manager != other and lab.service.is_read and before[0] == DEFAULT
     lab.service.close()
     go = threading.Event()
     lab.service = lab.serve(lab.folder, go)
-    assert lab.service.manager_port is None
+    assert not lab.service.is_read
     done = add(lab, 0x31, members(manager, other), index0=True)
     assert lab.service.health().problem == "the subnet has not been read yet"
     go.set()
@@ -224,9 +224,9 @@ def test_a_key_that_a_port_still_holds_is_not_given_out(lab, monkeypatch):
     lab.do(lambda: f.pkeys.__setitem__(stray, 0x8321))
     lab.service.programmer.call(lambda: lab.service.view.read([victim]))
     with pytest.raises(Refused, match="0x321 is still in the table of"):
-        lab.service.refuse_held_key(0x321)
+        lab.service.quarantine.refuse_held(0x321)
     lab.do(lambda: f.pkeys.__setitem__(stray, 0))
-    lab.service.refuse_held_key(0x321)
+    lab.service.quarantine.refuse_held(0x321)
     monkeypatch.undo()
     until(lambda: lab.service.programmer.master.look() or not lab.service.programmer.master.problem)
 

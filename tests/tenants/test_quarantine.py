@@ -45,17 +45,17 @@ def test_it_is_free_when_the_port_was_read_without_it(lab, silent):
     with pytest.raises(Refused, match=rf"0x201 may still be in the table of {guid:016x}.*/quarantine/0x201"):
         add(lab, 0x201, members(lab.hosts[2]))
     with pytest.raises(Refused):
-        lab.service.refuse_held_key(0x201)
-    assert [r.ports for r in lab.service.resting() if r.pkey == "0x201"] == [[f"{guid:016x}"]]
+        lab.service.quarantine.refuse_held(0x201)
+    assert [r.ports for r in lab.service.quarantine.resting() if r.pkey == "0x201"] == [[f"{guid:016x}"]]
     lab.service._next_key = 0x201
     allotted: list[int] = []
     lab.change(lambda d: str(allotted.append(lab.service.allot(d, Options("other")))))
     assert allotted == [0x202]
     assert lab.settled(delete(lab, 0x202)).state == "programmed"
     pull(True)
-    until(lambda: not [r for r in lab.service.resting() if r.pkey == "0x201"], 40)
+    until(lambda: not [r for r in lab.service.quarantine.resting() if r.pkey == "0x201"], 40)
     assert 0x8201 not in lab._table(lab.rows[guid])
-    lab.service.refuse_held_key(0x201)
+    lab.service.quarantine.refuse_held(0x201)
     assert lab.settled(add(lab, 0x201, members(lab.hosts[2]))).state == "programmed"
     assert lab.settled(delete(lab, 0x201)).state == "programmed"
 
@@ -73,7 +73,7 @@ def test_an_operator_frees_it(lab, silent):
     guid, _ = left_behind(lab, silent, 0x204)
     done = lab.service.change(lambda d: changes.release(d, 0x204), "olga", RELEASE)
     assert done.released == {0x204}
-    assert not [r for r in lab.service.resting() if r.pkey == "0x204"]
+    assert not [r for r in lab.service.quarantine.resting() if r.pkey == "0x204"]
     assert lab.settled(add(lab, 0x204, members(lab.hosts[2]))).state == "programmed"
     with pytest.raises(Refused, match="it is not in quarantine"):
         lab.change(lambda d: changes.release(d, 0x204))
@@ -85,10 +85,10 @@ def test_a_restart_does_not_forget_it(lab, silent):
     left_behind(lab, silent, 0x205)
     lab.restart()
     with pytest.raises(Refused, match="0x205 may still be"):
-        lab.service.refuse_held_key(0x205)
+        lab.service.quarantine.refuse_held(0x205)
     lab.service.change(lambda d: changes.release(d, 0x205), "olga", RELEASE)
     lab.restart()
-    lab.service.refuse_held_key(0x205)
+    lab.service.quarantine.refuse_held(0x205)
 
 
 def test_a_stray_key_of_a_port_that_fell_silent_is_known(lab, silent):
@@ -120,7 +120,7 @@ def test_a_member_that_was_never_there_blocks_nothing(lab):
     """A typing error, or the GUID of a pod that never began: no port can hold what none was programmed with."""
     assert lab.settled(add(lab, 0x207, members(0xDEAD))).state == "pending"
     delete(lab, 0x207)
-    lab.service.refuse_held_key(0x207)
+    lab.service.quarantine.refuse_held(0x207)
     assert add(lab, 0x207, members(lab.hosts[2])).revision
     delete(lab, 0x207)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import time
 
 import pytest
 
 from tests.preload.verbs.applications import FABRIC, Applications, stop, wait_for_listener
-from tests.tenants.serving import Served, table
+from tests.tenants.serving import Served, smpquery, table
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 HOSTS = [f"host-000{i}" for i in range(1, 9)]
@@ -24,11 +26,19 @@ def fabric():
         made.close()
 
 
+def enforcement(fabric) -> list[str]:
+    """PartEnforceInb and PartEnforceOutb of the two hosts' ports of the manager's leaf, as stock smpquery reads them."""
+    output = [smpquery(fabric, M, "-D", "portinfo", "0,1", str(port)) for port in (1, 2)]
+    return re.findall(r"PartEnforce(?:Inb|Outb):\.*(\d)", "".join(output))
+
+
 @pytest.fixture(scope="module")
 def served(fabric):
     folder = fabric.folder / "tenants"
     words = fabric.arguments("serve", "f", "--tenants", str(folder), "--port", "0", "--every", "1")
+    before = enforcement(fabric)
     one = Served(words, fabric.env, folder)
+    one.enforcement_before = before
     try:
         yield one
     finally:
@@ -56,6 +66,15 @@ def writes(fabric, server: str, client: str, keys: tuple[int, int]) -> tuple[int
             time.sleep(0.2)
     finally:
         stop(one)
+
+
+@pytest.mark.slow
+def test_switches_check_p_keys_before_the_first_partition(fabric, served):
+    """softib's manager without a partitions.conf leaves it off, as the audit says; the service gives it one."""
+    assert served.enforcement_before == ["0"] * 4 and enforcement(fabric) == ["1"] * 4
+    assert served.ask("GET", "/tenants/v1/findings") == (200, [])
+    audit = subprocess.run(fabric.arguments("audit", "f", "--json"), env=fabric.env, capture_output=True, text=True)
+    assert "partition-default-full" in audit.stdout and "enforcement-off" not in audit.stdout
 
 
 @pytest.mark.slow

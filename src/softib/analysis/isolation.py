@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from softib.iba.constants import PortState
 from softib.plural import counted
 from softib.result import HIDDEN, Result, key
 
-__all__ = ["Choice", "End", "budget_of", "choose", "proven", "without_cables"]
+__all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "without_cables"]
 
 End = tuple[int, int]
 """Return (NodeGUID, portnum) of a port."""
@@ -193,12 +194,20 @@ def without_cables(fabric: Fabric, ends: Iterable[Sequence[End]]) -> Fabric:
     return less
 
 
-def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> tuple[list[Choice], str]:
+class ProvenChoices(NamedTuple):
+    """Cables that can be isolated together: every pair of ports stays connected."""
+
+    choices: list[Choice]
+    proof: str
+    """One line; empty if no cable is isolated."""
+
+
+def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> ProvenChoices:
     """Return the choices without the last ones, which are dropped until a subnet manager's tables
-    connect every pair of ports; and one line of proof."""
+    connect every pair of ports."""
     chosen = [c for c in choices if c.isolate]
     if not chosen:
-        return choices, ""
+        return ProvenChoices(choices, "")
     before, loops = _judged(result, steps)
     dropped: dict[str, str] = {}
     while chosen:
@@ -213,8 +222,9 @@ def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> tuple[lis
         for c in choices
     ]
     if not chosen:
-        return out, ""
-    return out, f"tables without {counted(len(chosen), 'cable')} connect every pair of ports that is connected now"
+        return ProvenChoices(out, "")
+    proof = f"tables without {counted(len(chosen), 'cable')} connect every pair of ports that is connected now"
+    return ProvenChoices(out, proof)
 
 
 def _judged(result: ReadResult, steps: Steps) -> tuple[int, bool]:

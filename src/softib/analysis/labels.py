@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
-__all__ = ["distinct_parts", "short_name"]
+__all__ = ["DistinctParts", "distinct_parts", "short_name"]
 
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[\W_]")
 MIN_SAVED = 3
@@ -21,22 +22,29 @@ def short_name(name: str) -> str:
     return match[1] if match[2] in ("", "U1") else f"{match[1]}/{match[2]}"
 
 
-def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:
-    """Return (distinct parts of the names, common part as ``leaf-…``); only whole words and numbers
-    are removed. Nothing is removed if the names have fewer than :data:`MIN_SAVED` common letters,
-    or if one would become empty.
-    """
+class DistinctParts(NamedTuple):
+    """Names without their common part."""
+
+    parts: list[str]
+    common: str
+    """``leaf-…``; empty if nothing is removed."""
+
+
+def distinct_parts(names: Sequence[str]) -> DistinctParts:
+    """Return the distinct parts of the names; only whole words and numbers are removed. Nothing is
+    removed if the names have fewer than :data:`MIN_SAVED` common letters, or if one would become
+    empty."""
     rows = [_TOKEN.findall(n) for n in names]
     if len(set(names)) < 2:
-        return list(names), ""
+        return DistinctParts(list(names), "")
     head = _alike(rows)
     tail = _alike([r[head:][::-1] for r in rows])
     first = rows[0]
     before, after = "".join(first[:head]), "".join(first[len(first) - tail :])
     middle = ["".join(r[head : len(r) - tail]) for r in rows]
     if len(before) + len(after) < MIN_SAVED or not all(middle):
-        return list(names), ""
-    return middle, f"{before}…{after}"
+        return DistinctParts(list(names), "")
+    return DistinctParts(middle, f"{before}…{after}")
 
 
 def _alike(rows: list[list[str]]) -> int:

@@ -7,6 +7,7 @@ brought it up over MADs like any other fabric.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.cables import apply_cables
 from softib.iba.catalogue import CABLES
-from softib.plan.designs import Candidate, Demand, candidates
+from softib.plan.designs import Candidate, Candidates, Demand, candidates
 from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
@@ -32,7 +33,7 @@ from softib.scenario.graph_view import graph_of
 from softib.sim import static
 from softib.sm.config import config_of
 
-__all__ = ["Design", "Failure", "Power", "design_of", "designs", "largest_demand", "price_of_size"]
+__all__ = ["Design", "Failure", "Power", "RankedDesigns", "design_of", "designs", "largest_demand", "price_of_size"]
 
 SAMPLES = 10
 """Number of random matchings for the effective bisection of a design: the standard error is below 1
@@ -88,7 +89,15 @@ class Design:
     price: Price
 
 
-def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> tuple[list[Design], list[str]]:
+class RankedDesigns(NamedTuple):
+    """The designs that meet a demand, with their figures, best first."""
+
+    designs: list[Design]
+    refused: list[str]
+    """A line for each kind that cannot, with the reason."""
+
+
+def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> RankedDesigns:
     """Return every design that meets ``demand``, first those with the requested oversubscription and
     the fewest switches, and one line for each kind that cannot. ``steps`` is entered with the label of
     each design while its figures are computed.
@@ -98,22 +107,23 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
     shapes, refused = _in_order(demand)
     twice: dict[str, Candidate] = {}
     try:
-        twice = {_family(c): c for c in candidates(replace(demand, hosts=2 * demand.hosts))[0]}
+        twice = {_family(c): c for c in candidates(replace(demand, hosts=2 * demand.hosts)).designs}
     except Exception as error:
         refused.append(f"twice the hosts: {error}")
     accepted = []
     for shape in shapes:
         with steps(shape.label):
             accepted.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
-    return accepted, refused
+    return RankedDesigns(accepted, refused)
 
 
-def _in_order(demand: Demand) -> tuple[list[Candidate], list[str]]:
+def _in_order(demand: Demand) -> Candidates:
     """Return the designs for ``demand``, first those with the requested oversubscription and the
     fewest switches and cables between them (UFM's cables, which some include, do not count), and the refused kinds."""
     shapes, refused = candidates(demand)
     other = lambda c: c.parameters.get("oversubscription", 1) != demand.oversubscription
-    return sorted(shapes, key=lambda c: (other(c), c.fabric.sizes.switches, _between_switches(c.fabric))), refused
+    order = lambda c: (other(c), c.fabric.sizes.switches, _between_switches(c.fabric))
+    return Candidates(sorted(shapes, key=order), refused)
 
 
 def _between_switches(fabric: Fabric) -> int:
@@ -284,5 +294,5 @@ def _power(fabric: Fabric, generation: str) -> Power:
         reach = np.maximum.accumulate([c.reach_m for c in media])
         kind = np.minimum(np.searchsorted(reach, fabric.cable_length_m[links.row]), len(media) - 1)
         kind = share_cages(links, kind)
-    watts, unknown = power_of(links, kind, fabric.sizes.switches)
-    return Power(watts, tuple(unknown))
+    power = power_of(links, kind, fabric.sizes.switches)
+    return Power(power.watts, tuple(sorted(power.unknown.items())))

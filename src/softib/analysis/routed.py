@@ -120,7 +120,7 @@ def _subnet_as_programmed(result: ReadResult, steps: Steps) -> Routed:
         with steps("asking for the paths' SLs"):
             vl_tables = _sls(result, graph)
         if "path_sl" in vl_tables:
-            vl_tables["sl2vl"], vl_tables["data_vls"] = vls_of(fabric, graph)
+            vl_tables |= vls_of(fabric, graph)._asdict()
     with steps("proof"):
         part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **vl_tables)
     return Routed(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from softib.sm.config import SmConfig
 
 __all__ = [
+    "JudgedTables",
     "Labels",
     "Routed",
     "Steps",
@@ -158,6 +159,14 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     )
 
 
+class JudgedTables(NamedTuple):
+    """The proof of forwarding tables, and its description."""
+
+    part: RoutingPart
+    proof: Proof
+    balance: Balance
+
+
 def judge(
     fabric: Fabric,
     graph: SwitchGraph,
@@ -170,7 +179,7 @@ def judge(
     notes: list[str] | None = None,
     data_vls: int = 8,
     assumed: str = "",
-) -> tuple[RoutingPart, Proof, Balance]:
+) -> JudgedTables:
     """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin``: the source of
     the tables; ``assumed``: why the paths' SLs are unknown ("" = known)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
@@ -204,7 +213,7 @@ def judge(
         failures=[_lost_pair(fabric, graph, f) for f in proof.failures],
         balance=_spread(fabric, graph, even),
     )
-    return part, proof, even
+    return JudgedTables(part, proof, even)
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:

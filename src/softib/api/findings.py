@@ -68,11 +68,11 @@ class Findings(Rows[Finding]):
         from softib.diags.baseline import new_findings, read_baseline
 
         path = os.fspath(baseline)
-        new, same, resolved = new_findings(self.rows, read_baseline(path))
-        note = f"{counted(same, 'known finding')} of {path} not shown"
-        note += f"; {resolved} of it {'is' if resolved == 1 else 'are'} resolved" if resolved else ""
+        new = new_findings(self.rows, read_baseline(path))
+        note = f"{counted(new.accepted, 'known finding')} of {path} not shown"
+        note += f"; {new.resolved} of it {'is' if new.resolved == 1 else 'are'} resolved" if new.resolved else ""
         report = replace(self._report, notes=[*self._report.notes, note])
-        return Findings(report, new)
+        return Findings(report, new.findings)
 
     def save_baseline(self, path: str | os.PathLike[str]) -> None:
         """Save these findings as known, for :meth:`new_since`. Raises :class:`InputError` if the

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from softib.api.running.serving import READY, READY_FD
 from softib.errors import PeerError
@@ -21,7 +21,7 @@ from softib.jit import ALWAYS_COMPILE
 if TYPE_CHECKING:
     from softib.live.launch.doctor import Check
 
-__all__ = ["compile_kernels", "doctor"]
+__all__ = ["CompiledKernels", "compile_kernels", "doctor"]
 
 TREE = """\
 name: compile-tree
@@ -62,12 +62,20 @@ def doctor() -> list[Check]:
     return list(checks())
 
 
-def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tuple[int, Path]:
-    """Compile the kernels that every fabric needs, for this processor type and these versions of
-    Python, NumPy and Numba. Return the number of kernels and their folder. A wheel cannot contain
-    them, because machine code depends on the processor and pip runs nothing at installation. This
-    runs the main commands on small fabrics in separate processes. Raises :class:`PeerError` with
-    the message of a failed command.
+class CompiledKernels(NamedTuple):
+    """The compiled kernels of this machine."""
+
+    kernels: int
+    """Number of kernels in the folder."""
+    folder: Path
+
+
+def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> CompiledKernels:
+    """Compile the kernels that every fabric needs, for this machine's processor type and these
+    versions of Python, NumPy and Numba; return the number of kernels and their folder. A wheel cannot
+    contain them, since machine code depends on the processor and pip runs nothing at installation. This
+    runs the main commands on small fabrics in separate processes. Raises :class:`PeerError` with the
+    message of a failed command.
     """
     from softib.jit import cache_dir
 
@@ -78,7 +86,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
         (folder / "ring.yaml").write_text(RING)
         _run(folder, progress)
     kept = list(cache_dir().glob("*")) if cache_dir().is_dir() else []
-    return sum(path.suffix in (".code", ".numba") for path in kept), cache_dir()
+    return CompiledKernels(sum(path.suffix in (".code", ".numba") for path in kept), cache_dir())
 
 
 def _remove_stale_folders() -> None:

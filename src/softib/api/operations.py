@@ -130,8 +130,8 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
         raise InputError(
             f"the function returned {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
         )
-    part, proof, balance = judge(up.fabric, up.graph, lft, "own", "computed by a function of the caller")
-    return _routing(replace(up, lft=lft, part=part, proof=proof, balance=balance, bring_up=None), fabric)
+    judged = judge(up.fabric, up.graph, lft, "own", "computed by a function of the caller")
+    return _routing(replace(up, lft=lft, bring_up=None, **judged._asdict()), fabric)
 
 
 def check(

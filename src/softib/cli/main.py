@@ -7,22 +7,27 @@ bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any p
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import os
-import signal
 import sys
-import threading
-import warnings
 from collections.abc import Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from softib import __version__
-from softib.errors import SoftibBug, SoftibError, SoftibWarning, os_reason
+from softib.cli.shared.process import (
+    closed_pipe_code,
+    drop_stdout,
+    end_like_ctrl_c,
+    open_closed_streams,
+    raise_dropped_interrupts,
+    report_bug,
+    report_interrupt,
+    warn_in_one_line,
+)
+from softib.errors import SoftibBug, SoftibError, os_reason
 from softib.foreign_text import shown
 
 if TYPE_CHECKING:
@@ -215,93 +220,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     file."""
     from softib.cli.shared.plain_text import speak_plainly
 
-    _open_closed_streams()
-    _end_like_ctrl_c()
+    open_closed_streams()
+    end_like_ctrl_c()
     if argv is None:  # this process is this call's alone
-        _raise_dropped_interrupts()
+        raise_dropped_interrupts()
         gc.set_threshold(GC_EVERY)
     speak_plainly()
-    _warn_in_one_line()
+    warn_in_one_line()
     try:
         code = _run(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        code = _reader_left()
+        code = closed_pipe_code()
     except OSError as error:
         # Errors of inputs and DEST are already handled: the rest is stdout, for example on a full
         # disk.
         print(shown(f"softib: {error.filename or 'stdout'}: {os_reason(error)}"), file=sys.stderr)
-        _drop_stdout()
+        drop_stdout()
         code = 2
     # An interrupt that passed an exec of text (dataclass has one) ends "python -m softib" by SIGINT, whatever caught it
     # and whatever the code is; the next exec forgets it.
     exec("")
     sys.exit(code)
-
-
-REPEAT_S = 0.01
-"""Seconds after which an interrupt dropped by Python is raised again."""
-_signals: list[int] = []
-"""The signal that ended this command, if not SIGINT."""
-
-
-def _end_like_ctrl_c() -> None:
-    """Make SIGTERM and SIGHUP end a command like Ctrl-C, so that it removes its child processes and
-    temporary files."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        _signals.append(number)
-        handler = signal.getsignal(signal.SIGINT)
-        if not callable(handler):  # ignored, as in the background of a script
-            raise KeyboardInterrupt
-        handler(number, frame)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, end)
-
-
-def _raise_dropped_interrupts() -> None:
-    """Raise interrupts again that Python dropped: it ignores an interrupt in a callback (of a weak
-    reference, as in imports, or of LLVM), and the command would continue."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
-        if unraisable.exc_type is KeyboardInterrupt:
-            signal.signal(signal.SIGALRM, end)
-            signal.setitimer(signal.ITIMER_REAL, REPEAT_S)
-        else:
-            sys.__unraisablehook__(unraisable)
-
-    sys.unraisablehook = dropped
-
-
-def _warn_in_one_line() -> None:
-    """Print a :class:`~softib.errors.SoftibWarning` as a notice, without the line of Python that
-    warned."""
-    shown_by_python = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, SoftibWarning):
-            print(shown(f"softib: {message}"), file=sys.stderr)
-        else:
-            shown_by_python(message, category, *where, **more)
-
-    warnings.showwarning = show
-
-
-def _open_closed_streams() -> None:
-    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file
-    or socket of softib gets its number."""
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
-            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -319,65 +259,22 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return _interrupted()
+        return report_interrupt()
     except SoftibBug as error:
-        return _bug(error)
+        return report_bug(error)
     except SoftibError as error:
         print(f"softib: {error}", file=sys.stderr)
         return error.exit_code
     except OSError:
         raise
     except Exception as error:
-        return _bug(error)
+        return report_bug(error)
     except SystemExit as leave:
         if COMPLETE in os.environ:
             return int(leave.code or 0)
         # Verbs return their code. Click and Rich leave like this on a broken pipe, with 1: "the answer is bad news".
-        return _reader_left()
+        return closed_pipe_code()
     return code if isinstance(code, int) else 0
-
-
-def _interrupted() -> int:
-    """Report the signal that ended the command, in one line; 128 + its number."""
-    number = _signals[-1] if _signals else signal.SIGINT
-    cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    after_echo = "\n" if sys.stderr.isatty() else ""  # of ^C
-    with contextlib.suppress(OSError):  # a closed terminal (SIGHUP)
-        print(f"{after_echo}softib: {cause}", file=sys.stderr, flush=True)
-    return 128 + number
-
-
-def _bug(error: Exception) -> int:
-    """Report a bug in softib: one line, and the traceback in a file to attach. Exit code 70
-    (EX_SOFTWARE)."""
-    import tempfile
-    import traceback
-
-    kind = f"{type(error).__name__}: " if not isinstance(error, SoftibError) else ""
-    line = shown(f"softib: this is a bug in softib: {kind}{error}")
-    if "please report" in line:  # the daemon's, which has the traceback in its log
-        print(line, file=sys.stderr)
-        return SoftibBug.exit_code
-    try:
-        with tempfile.NamedTemporaryFile("w", prefix="softib-bug-", suffix=".txt", delete=False) as file:
-            file.write(f"{' '.join(sys.argv)}\nsoftib {__version__}, Python {sys.version}\n{traceback.format_exc()}")
-        line += f"; please report; traceback in {file.name}"
-    except OSError as problem:
-        line += f"; please report (the traceback cannot be kept: {problem.strerror})"
-    print(line, file=sys.stderr)
-    return SoftibBug.exit_code
-
-
-def _reader_left() -> int:
-    """Exit as programs do when the reader of their output is closed (``| head``)."""
-    _drop_stdout()
-    return 128 + signal.SIGPIPE
-
-
-def _drop_stdout() -> None:
-    """Discard buffered output, so that Python's flush at exit does not fail."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from softib.diags.finding import Finding
 from softib.errors import InputError
 from softib.input_files import json_document
 from softib.whole_files import write_text
 
-__all__ = ["VERSION", "fingerprint", "new_findings", "read_baseline", "write_baseline"]
+__all__ = ["VERSION", "NewFindings", "fingerprint", "new_findings", "read_baseline", "write_baseline"]
 
 VERSION = 1
 KEY = "softib_baseline"
@@ -66,9 +67,19 @@ def read_baseline(path: str | Path) -> Counter[str]:
     return Counter(str(one) for one in fingerprints)
 
 
-def new_findings(findings: Sequence[Finding], accepted: Counter[str]) -> tuple[list[Finding], int, int]:
-    """Return the findings that are not in ``accepted``, the number of known ones, and the number of
-    resolved ones."""
+class NewFindings(NamedTuple):
+    """Findings compared with a baseline."""
+
+    findings: list[Finding]
+    """Findings that are not in the baseline."""
+    accepted: int
+    """Number of those that are."""
+    resolved: int
+    """Number of findings in the baseline alone."""
+
+
+def new_findings(findings: Sequence[Finding], accepted: Counter[str]) -> NewFindings:
+    """Compare ``findings`` with a baseline."""
     left, new = Counter(accepted), []
     for f in findings:
         mark = fingerprint(f)
@@ -76,4 +87,4 @@ def new_findings(findings: Sequence[Finding], accepted: Counter[str]) -> tuple[l
             left[mark] -= 1
         else:
             new.append(f)
-    return new, len(findings) - len(new), sum(left.values())
+    return NewFindings(new, len(findings) - len(new), sum(left.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.diags.cables.counters import error_counters, stated_bit_errors
 from softib.diags.cables.links import inactive_links, slow_links
@@ -61,7 +61,7 @@ from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rule
 from softib.diags.hardening import options as _hardening  # noqa: F401  isort: skip
 from softib.diags.managers import manager_health as _manager_health  # noqa: F401  isort: skip
 
-__all__ = ["CHECKS", "CODES", "check", "check_structure", "finding_codes"]
+__all__ = ["CHECKS", "CODES", "CheckedStructure", "check", "check_structure", "finding_codes"]
 
 UNREADABLE_RECORDS = code(
     "unreadable-records",
@@ -72,8 +72,8 @@ UNREADABLE_RECORDS = code(
 
 
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """Report each file with problems that no other check reports; each problem is listed in
-    addition to the findings."""
+    """Report each file with problems that no other check reports; the problems are also listed
+    separately from the findings."""
     files: dict[str, list[list[Any]]] = {}
     for group in alike(p for p in c.problems if not p.code):
         files.setdefault(group[0].file, []).append(group)
@@ -142,7 +142,7 @@ run: later checks skip the cables reported by earlier ones. Checks of installed 
 def foreign_checks() -> Mapping[str, Extension]:
     """Return the checks of installed packages by name: entry points of the group ``softib.checks``,
     each a function like those of :data:`CHECKS` that declares its codes with
-    :func:`softib.diags.finding.code` when it is imported. Warns about those that cannot be used."""
+    :func:`softib.diags.finding.code` when it is imported. Warns about checks that cannot be used."""
 
     def function(name: str, value: Any) -> None:
         if not callable(value) or isinstance(value, type):
@@ -152,7 +152,7 @@ def foreign_checks() -> Mapping[str, Extension]:
 
 
 def finding_codes() -> Mapping[str, Code]:
-    """Return all finding codes by name, those of installed packages too."""
+    """Return all finding codes by name, including those of installed packages."""
     foreign_checks()
     return CODES
 
@@ -199,12 +199,19 @@ def check(
     return one_each(findings, compared)
 
 
-def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
-    """Return :func:`check`, and the structure that was recognised."""
+class CheckedStructure(NamedTuple):
+    """The findings of a fabric, and the structure that was recognised."""
+
+    findings: list[Finding]
+    structure: Structure
+
+
+def check_structure(fabric: Fabric, **options: Any) -> CheckedStructure:
+    """Return the findings of :func:`check`, and the structure."""
     from softib.diags.structure.recognise import recognise
 
     structure = options.pop("structure", None) or recognise(fabric)
-    return check(fabric, structure=structure, **options), structure
+    return CheckedStructure(check(fabric, structure=structure, **options), structure)
 
 
 def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **options: Any) -> Context:

@@ -34,7 +34,7 @@ class SubnetTables:
 
 @dataclass
 class Context:
-    """Input of a check; expensive parts are computed on first use."""
+    """Input of a check; expensive parts are computed when they are first used."""
 
     view: FabricView
     problems: Sequence[Any] = ()
@@ -65,8 +65,8 @@ class Context:
 
     @cached_property
     def exchanged_hosts(self) -> dict[tuple[str, str], list[HostExchange]]:
-        """Return exchanged adapters by pair of hosts: by the order of names along the ports, else by the port
-        numbers of rails."""
+        """Return exchanged adapters by pair of hosts, from the order of names along the ports,
+        otherwise from the port numbers of rails."""
         out = self._by_hosts(exchanged_hosts(self.view))
         return self._by_hosts(exchanged_in_units(self.view)) | out
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from softib.plural import counted
 __all__ = [
     "STATES",
     "NodeFinder",
+    "PortPlace",
     "default_port",
     "device_name",
     "distinct_names",
@@ -142,11 +143,19 @@ CUT = 31
 SHOWN = 3
 
 
-def split_port(place: str) -> tuple[str, int] | None:
+class PortPlace(NamedTuple):
+    """A port as people write it."""
+
+    node: str
+    """Name of the node."""
+    portnum: int
+
+
+def split_port(place: str) -> PortPlace | None:
     """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None
     if ``place`` has no port."""
     hit = _PORT.fullmatch(place.strip())
-    return None if hit is None else (hit[1], int(hit[2] or hit[3]))
+    return None if hit is None else PortPlace(hit[1], int(hit[2] or hit[3]))
 
 
 class NodeFinder:

@@ -7,13 +7,13 @@ times as much for each field.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.iba.cm import CLASS_VERSION, MESSAGES
 from softib.iba.constants import MAD_SIZE, Method
 from softib.iba.structure import Structure
 
-__all__ = ["CM_CLASS", "Head", "cm_mad", "codec", "head_of", "parse_cm"]
+__all__ = ["CM_CLASS", "CmMessage", "Head", "cm_mad", "codec", "head_of", "parse_cm"]
 
 CM_CLASS = 0x07
 """MgmtClass of communication management (IBA 13.4.4)."""
@@ -97,9 +97,16 @@ def cm_mad(attr: int, tid: int, modifier: int = 0, **fields: Any) -> bytes:
     return (head_of(CM_CLASS, CLASS_VERSION, Method.SEND, tid, attr, modifier) + body).ljust(MAD_SIZE, b"\0")
 
 
-def parse_cm(mad: bytes) -> tuple[Head, dict[str, Any]] | None:
+class CmMessage(NamedTuple):
+    """A message of communication management."""
+
+    head: Head
+    fields: dict[str, Any]
+
+
+def parse_cm(mad: bytes) -> CmMessage | None:
     """Return the header and the fields; None if the bytes are not a known message of this class."""
     head = Head(mad)
     if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
         return None
-    return head, codec(MESSAGES[head.attr]).unpack(mad[HEAD_SIZE:])
+    return CmMessage(head, codec(MESSAGES[head.attr]).unpack(mad[HEAD_SIZE:]))

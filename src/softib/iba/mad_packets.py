@@ -59,12 +59,12 @@ def mad_packets(
 
 
 def with_crcs(content: np.ndarray) -> np.ndarray:
-    """Return the packet with both CRCs; ``content`` (uint8[n]) is everything from LRH to padding."""
-    packet = np.zeros((1, len(content) + ICRC_SIZE + VCRC_SIZE), np.uint8)
-    packet[0, : len(content)] = content
-    _seal(packet)
-    sealed: np.ndarray = packet[0]
-    return sealed
+    """Return the packet whose LRH to padding are ``content`` (uint8[n], or a packet a row), with both CRCs."""
+    rows = np.atleast_2d(content)
+    packets = np.zeros((len(rows), rows.shape[1] + ICRC_SIZE + VCRC_SIZE), np.uint8)
+    packets[:, : rows.shape[1]] = rows
+    _seal(packets)
+    return packets.reshape(*content.shape[:-1], -1)
 
 
 def _seal(packets: np.ndarray) -> None:

@@ -1,10 +1,12 @@
-"""Captures for Wireshark: the only writer of files with InfiniBand packets from the LRH to the VCRC.
+"""Captures for Wireshark: the only writer of files whose records are InfiniBand packets from the LRH to the VCRC.
 
-Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d) holds one stream of packets; *pcapng*
-also holds the port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type
-is 197 = LINKTYPE_ERF (Endace's Extensible Record Format). Its records of type 21 hold 16 bytes
-(time, type, flags, lengths), then the InfiniBand packet. The plain link type 247 =
-LINKTYPE_INFINIBAND is in the tcpdump project's list, but Wireshark (4.0) does not read it.
+Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which has the
+port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type is 197 = LINKTYPE_ERF, whose
+records of type 21 hold InfiniBand
+packets after 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format); those of type 2 hold Ethernet
+frames after two bytes more. The plain link type 247 =
+LINKTYPE_INFINIBAND is in the tcpdump project's list, but Wireshark (4.0) does
+not read it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ __all__ = [
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 VERSION, SNAPLEN = (2, 4), 65535
-ERF_INFINIBAND, ERF_VARYING = 21, 4
+ERF_INFINIBAND, ERF_ETHERNET, ERF_VARYING = 21, 2, 4
+ETHERNET_PAD = 2
+"""Bytes in front of an Ethernet frame in its record: the offset of the capture, and padding."""
 ERF_SIZE, RECORD_HEADER_SIZE = 16, 16
 NS_PER_S = 10**9
 FILE_HEADER = struct.pack("<IHHiIII", MAGIC_NS, *VERSION, 0, 0, SNAPLEN, LINKTYPE_ERF)
@@ -90,14 +94,18 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
     records["packet"] = packets
 
 
-def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
-    """Return the records (a structured array) of ``packets`` (uint8[n, size]). ``ns`` is the time
-    sent in nanoseconds since 1970: one number for all packets, or int64[n]. Append these bytes
-    after :data:`FILE_HEADER`."""
+def pcap_records(packets: np.ndarray, ns: Any, ethernet: bool = False) -> np.ndarray:
+    """Return records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``,
+    nanoseconds since 1970: one number for all, or int64[n]. Append these bytes after
+    :data:`FILE_HEADER`. ``ethernet``: they are Ethernet frames, not InfiniBand packets."""
+    if ethernet:
+        packets = np.pad(packets, ((0, 0), (ETHERNET_PAD, 0)))
     n, size = packets.shape
     records = np.zeros(n, _record(size))
     records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
     _fill_erf(records, packets, np.asarray(ns, np.uint64))
+    if ethernet:
+        records["type"], records["wlen"] = ERF_ETHERNET, size - ETHERNET_PAD
     return records
 
 
@@ -157,9 +165,9 @@ class PcapFile:
         """Return whether the capture still accepts packets."""
         return self._file is not None
 
-    def write(self, packets: np.ndarray, ns: Any) -> None:
-        """Write ``packets`` (uint8[n, size]) at the times ``ns`` (:func:`pcap_records`)."""
-        self.put(pcap_records(packets, ns).tobytes())
+    def write(self, packets: np.ndarray, ns: Any, ethernet: bool = False) -> None:
+        """``packets`` (uint8[n, size]) at ``ns`` (:func:`pcap_records`)."""
+        self.put(pcap_records(packets, ns, ethernet).tobytes())
 
     def put(self, octets: bytes) -> None:
         """Bytes of prepared records."""

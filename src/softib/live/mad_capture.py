@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,14 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, RESPONSE_BIT, MgmtClass
-from softib.iba.mad_packets import mad_packets
+from softib.iba.headers import LRH
+from softib.iba.mad_codec import CM_CLASS
+from softib.iba.mad_packets import MAD_AT, mad_packets
 from softib.iba.pcap import PcapFile
+from softib.iba.roce_frames import RoceEnds, roce_frames
 from softib.iba.sa import RMPP_HEADER, RmppHeader
 from softib.iba.smp import CLASS_AT, METHOD_AT, PortInfo
+from softib.live.rdma_cm.over_ethernet import as_over_ethernet, ends_of
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.rmpp import RMPP_END, conversation, is_whole
 
@@ -105,11 +110,33 @@ class MadCapture:
         n = len(mad)
         if not n or not self._file.is_open:
             return
-        packets = mad_packets(
-            np.ascontiguousarray(mad), slid, dlid, sl=sl, pkey=pkey, sqp=sqp, dqp=dqp, first_psn=self.packets
-        )
+        mad = np.ascontiguousarray(mad)
+        ethernet = self._over_ethernet(mad, slid, dlid)
+        if any(ethernet):
+            mad = np.stack([as_over_ethernet(m, e) if e else m for m, e in zip(mad, ethernet, strict=True)])
+        packets = mad_packets(mad, slid, dlid, sl=sl, pkey=pkey, sqp=sqp, dqp=dqp, first_psn=self.packets)
         self.packets += n
-        self._guarded(lambda: self._file.write(packets, self.clock()))
+        if not any(ethernet):
+            self._guarded(lambda: self._file.write(packets, self.clock()))
+            return
+        for packet, ends in zip(packets[:, None], ethernet, strict=True):
+            frame = packet if ends is None else roce_frames(packet[:, LRH.size : MAD_AT + MAD_SIZE], ends)
+            self._guarded(partial(self._file.write, frame, self.clock(), ends is not None))
+
+    def _over_ethernet(self, mad: np.ndarray, slid: Any, dlid: Any) -> list[RoceEnds | None]:
+        """Return the addresses of those MADs that adapters send as RoCE v2: the connection manager's between
+        Ethernet ports. Those of the subnet are InfiniBand's in each fabric."""
+        n, f = len(mad), self.fabric
+        ends: list[RoceEnds | None] = [None] * n
+        if not f.node_ethernet.any():
+            return ends
+        lids = np.where(f.node_ethernet[f.port_node], PortInfo.lid.get(f.port_info), 0)
+        slid, dlid = np.broadcast_to(slid, n), np.broadcast_to(dlid, n)
+        for row in np.flatnonzero(mad[:, CLASS_AT] == CM_CLASS).tolist():
+            source, destination = (np.flatnonzero(lids == lid) for lid in (slid[row], dlid[row]))
+            if len(source) and len(destination):
+                ends[row] = ends_of(int(source[0]), int(destination[0]))
+        return ends
 
     def flush(self) -> None:
         """Flush the file for readers; cheap to call often."""

@@ -159,13 +159,10 @@ def opinions(facts: Facts) -> tuple[Opinion, ...]:
     return tuple(Opinion(r.verdict, r.reason.format(f=facts), r.decides) for r in RULES if r.applies(facts))
 
 
-def verdict_of(given: tuple[Opinion, ...], per_money: Verdict | None = None) -> Verdict:
-    """Return the first rule that decides, else the network with more work for the money
-    (``per_money``), else the first other rule, else either."""
+def verdict_of(given: tuple[Opinion, ...]) -> Verdict:
+    """Return the verdict of the first rule that decides, else of the first that prefers a network, else either."""
     for opinion in given:
         if opinion.decides:
             return opinion.verdict
-    if per_money is not None:
-        return per_money
     sides: list[Verdict] = [o.verdict for o in given if o.verdict != "either"]
     return sides[0] if sides else "either"

@@ -16,7 +16,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.formats.cabling.plan import CablingPlan, join_plans
 from softib.fabric.model import Fabric
-from softib.plan.floor import Layout
+from softib.plan.layout import Layout
 from softib.plan.plugs import TWIN_PORT, Links, Order, cage, links_of, media_of, medium_codes, orders_of, share_cages
 
 __all__ = ["COPPER_M", "OPTICAL_M", "PATCH_M", "Cables", "Cabling", "cables_of"]

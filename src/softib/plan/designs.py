@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
-__all__ = ["Candidate", "Demand", "candidates"]
+__all__ = ["Candidate", "Candidates", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
@@ -104,7 +104,15 @@ class Candidate:
         return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
 
 
-def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
+class Candidates(NamedTuple):
+    """The designs that meet a demand."""
+
+    designs: list[Candidate]
+    refused: list[str]
+    """A line for each kind that cannot, with the reason."""
+
+
+def candidates(demand: Demand) -> Candidates:
     """Return the designs that meet ``demand``, and one line for each kind that cannot, with the
     reason.
 
@@ -121,7 +129,7 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
         reasons = [why for c, why in refused if c.parameters.get("oversubscription", 1.0) == demand.oversubscription]
         reason = reasons[-1] if reasons else f"no switch of {demand.switch_ports} ports holds it"
         raise InputError(f"no design for {_size(demand)}: {reason}")
-    return designs, [f"{attempt.label}: {why}" for attempt, why in refused]
+    return Candidates(designs, [f"{attempt.label}: {why}" for attempt, why in refused])
 
 
 def _size(demand: Demand) -> str:
@@ -203,7 +211,7 @@ def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> 
         hosts = host_ports(radix, ratio, uplinks)
         values = {"levels": levels, "hosts": ports, "parallel": None, "oversubscription": ratio}
         try:
-            shape, _ = shape_of(radix, {**values, "hosts_per_leaf": hosts, "uplinks": uplinks})
+            shape = shape_of(radix, {**values, "hosts_per_leaf": hosts, "uplinks": uplinks}).shape
         except SoftibError:
             continue
         shapes.append((-shape.n_switches, hosts, uplinks))

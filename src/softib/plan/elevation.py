@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from softib.foreign_text import shown
-from softib.plan.floor import Layout
+from softib.plan.layout import Layout
 
 __all__ = ["elevation_svg"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF, Cable, ethernet_
 
 __all__ = [
     "TWIN_PORT",
+    "KnownPower",
     "Links",
     "Order",
     "added",
@@ -196,9 +198,17 @@ def _part(kind: Cable, role: str, metres: float) -> str:
     return f"{stem}{whole:02d}A" if half else f"{stem}{whole:03d}"
 
 
-def watts_of(links: Links, kind: np.ndarray) -> tuple[float, Counter[str]]:
-    """Return (watts of all plugs whose figure is published, names of kinds without one with their
-    plugs)."""
+class KnownPower(NamedTuple):
+    """Power of devices as their vendors publish it."""
+
+    watts: float
+    """Of the devices with a published figure."""
+    unknown: Counter[str]
+    """Devices without one → their number."""
+
+
+def watts_of(links: Links, kind: np.ndarray) -> KnownPower:
+    """Return the power of all plugs."""
     media = media_of(links.generation)
     watts, unknown = 0.0, Counter[str]()
     cages = links.cages
@@ -211,12 +221,12 @@ def watts_of(links: Links, kind: np.ndarray) -> tuple[float, Counter[str]]:
                 unknown[row.name] += number
             elif number:
                 watts += number * (watt or 0.0)
-    return watts, unknown
+    return KnownPower(watts, unknown)
 
 
-def power_of(links: Links, kind: np.ndarray | None, switches: int) -> tuple[float, list[tuple[str, int]]]:
-    """Return (watts of switches, adapters and plugs whose figure is published, devices without one
-    with their number). ``kind`` None: the catalogue has no cables of the generation."""
+def power_of(links: Links, kind: np.ndarray | None, switches: int) -> KnownPower:
+    """Return the power of switches, adapters and plugs. ``kind`` None: the catalogue has no cables
+    of the generation."""
     generation = links.generation
     watts, unknown = 0.0, Counter[str]()
     if kind is not None:
@@ -228,15 +238,15 @@ def power_of(links: Links, kind: np.ndarray | None, switches: int) -> tuple[floa
             unknown[part.name] += number
         else:
             watts += part.power_w * number
-    return watts, sorted(unknown.items())
+    return KnownPower(watts, unknown)
 
 
-def management_power(switches: int) -> tuple[float, list[tuple[str, int]]]:
-    """Return (watts of management switches, those without a published figure with their number)."""
+def management_power(switches: int) -> KnownPower:
+    """Return the power of management switches."""
     part = ethernet_switch(1.0)
     if not switches or part.power_w is not None:
-        return switches * (part.power_w or 0.0), []
-    return 0.0, [(part.name, switches)]
+        return KnownPower(switches * (part.power_w or 0.0), Counter())
+    return KnownPower(0.0, Counter({part.name: switches}))
 
 
 def medium_codes(links: Links, kind: np.ndarray) -> np.ndarray:

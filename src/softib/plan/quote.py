@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from softib.errors import InputError
 from softib.fabric.formats.cabling.encodings import decode
@@ -19,7 +20,7 @@ from softib.iba.catalogue import ADAPTERS, CABLES, SWITCHES
 from softib.input_files import content
 from softib.plan.bill import Bill
 
-__all__ = ["Line", "Shortfall", "check_quote", "read_quote"]
+__all__ = ["Line", "QuoteComparison", "Shortfall", "check_quote", "read_quote"]
 
 COUNT = re.compile(
     r"^(qty|quantity|count|pieces|pcs|menge|anzahl|stück|quantité|cantidad|数量|units?)\b", re.IGNORECASE
@@ -149,9 +150,17 @@ def _length_of(upper: str, part: str) -> float | None:
     return float(match[1]) + 0.5 if match[2] == "A" else float(match[1] + match[2])
 
 
-def check_quote(bill: Bill, lines: Sequence[Line]) -> tuple[list[Shortfall], list[str]]:
-    """Return missing and superfluous items of the quote, and one line for each row that was not
-    understood.
+class QuoteComparison(NamedTuple):
+    """A quote compared with a bill."""
+
+    differences: list[Shortfall]
+    """Missing and superfluous items."""
+    notes: list[str]
+    """A line for each row that was not understood."""
+
+
+def check_quote(bill: Bill, lines: Sequence[Line]) -> QuoteComparison:
+    """Compare the lines of a quote with ``bill``.
 
     Cables, splitters and fibres count by role and medium, longest first: a longer one of the same medium is
     accepted. Switches, adapters and transceivers count only by role. Spares are not required.
@@ -165,7 +174,7 @@ def check_quote(bill: Bill, lines: Sequence[Line]) -> tuple[list[Shortfall], lis
             short.append(Shortfall(text, needed, offered))
     for role in ("cable", "splitter", "fibre"):
         short += _by_length(bill, lines, role)
-    return short, notes
+    return QuoteComparison(short, notes)
 
 
 def _by_length(bill: Bill, lines: Sequence[Line], role: str) -> list[Shortfall]:

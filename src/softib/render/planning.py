@@ -28,9 +28,18 @@ if TYPE_CHECKING:
         PriceRange,
         Recommendation,
     )
+    from softib.plan.device_records import DeviceCatalogue, Figure
 
 
-__all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print_growth", "print_quote"]
+__all__ = [
+    "print_advice",
+    "print_cables",
+    "print_cost",
+    "print_designs",
+    "print_devices",
+    "print_growth",
+    "print_quote",
+]
 
 UNKNOWN = "unknown"
 SHOWN = 20
@@ -347,11 +356,9 @@ def print_advice(a: Recommendation, console: Console) -> None:
         m = a.messages
         console.print()
         console.print(text(f"{counted(m.messages, 'message')} of {m.mean_bytes:,.0f} bytes in the mean"))
-        _table(
-            console,
-            ("time with", "half", "double"),
-            ((k, f"{v['half'] - 1:+.0%}", f"{v['double'] - 1:+.0%}") for k, v in m.sensitivity.items()),
-        )
+        rows = [(k, f"{v['half'] - 1:+.0%}", f"{v['double'] - 1:+.0%}") for k, v in m.sensitivity.items()]
+        if rows:
+            _table(console, ("time with", "half", "double"), rows)
     if a.networks:
         console.print()
         _table(
@@ -368,6 +375,9 @@ def print_advice(a: Recommendation, console: Console) -> None:
                 for n in a.networks
             ),
         )
+    for n in a.networks:
+        if n.why:
+            console.print(text(f"{n.network} was not run: {n.why}"))
     for b in a.break_even:
         line = f"{b.ethernet} takes {b.time_ratio:.2f} times as long as {b.infiniband}: it pays from a price of "
         price = (
@@ -378,3 +388,29 @@ def print_advice(a: Recommendation, console: Console) -> None:
         console.print(text(f"{line}{1 / b.time_ratio:.0%} of {b.infiniband}'s or less{price}"))
     for note in a.notes:
         console.print(text(note))
+
+
+def print_devices(d: DeviceCatalogue, console: Console) -> None:
+    """Print the catalogue; of one device, each figure with its source."""
+    if len(d.devices) == 1:
+        (device,) = d.devices
+        console.print(text(f"{device.name}: {device.kind}, {device.generation}", "bold"))
+        rows = ((f.figure, UNKNOWN if f.value is None else _figure(f), f.source or "") for f in device.figures)
+        for figure, value, source in rows:
+            console.print(text(f"{figure:<22}  {value:>8}  {source}".rstrip()))
+        return
+    counts = ((r.name, r.kind, r.generation, str(r.known), str(r.unknown)) for r in d.devices)
+    _table(console, ("device", "kind", "generation", "known", "unknown"), counts)
+    console.print()
+    console.print(
+        text(
+            f"{len(d.devices)} devices and cables: {d.known} figures with a source ({d.assumed} of them assumed, "
+            f"{d.fitted} fitted to measurements), {d.unknown} unknown"
+        )
+    )
+
+
+def _figure(f: Figure) -> str:
+    if isinstance(f.value, bool):
+        return "yes" if f.value else "no"
+    return f"{f.value:#x}" if f.figure.startswith("perf_capability") else f"{f.value:g}"

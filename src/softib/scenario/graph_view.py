@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.fabric.end_ports import unmanaged_ends
@@ -11,7 +13,7 @@ from softib.iba.smp import PortInfo
 from softib.iba.virtual_lanes import DATA_VLS
 from softib.routing.graph import PortColumns, SwitchGraph
 
-__all__ = ["graph_of", "vls_of"]
+__all__ = ["VlTables", "graph_of", "vls_of"]
 
 
 def graph_of(fabric: Fabric, dead: np.ndarray | None = None) -> SwitchGraph:
@@ -55,10 +57,17 @@ def _absent(fabric: Fabric) -> np.ndarray:
     return absent
 
 
-def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
-    """Return ``(sl2vl, data_vls)`` as :func:`~softib.routing.proof.verify.verify` takes them:
-    uint8[switches, ports + 1, ports + 1, 16] by input and output portnum, as in the switches of
-    ``graph``, and the number of data VLs of the widest port.
+class VlTables(NamedTuple):
+    """The VLs of a fabric as :func:`~softib.routing.proof.verify.verify` takes them."""
+
+    sl2vl: np.ndarray
+    """uint8[switches, ports + 1, ports + 1, 16] by input and output portnum."""
+    data_vls: int
+    """Of the widest port."""
+
+
+def vls_of(fabric: Fabric, graph: SwitchGraph) -> VlTables:
+    """Return the VLs as they are in the switches of ``graph``.
 
     Where the output port does not operate the VL, the table has 15: such packets are dropped (IBA 7.6.6).
     """
@@ -73,4 +82,4 @@ def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
         node_vls = np.stack([rows >> 4, rows & 15], axis=3).reshape(n, n, 16)
         limit = vls[base : base + n][None, :, None]
         table[s, :n, :n] = np.where(node_vls < limit, node_vls, 15)
-    return table, int(vls[fabric.linked].max(initial=1))
+    return VlTables(table, int(vls[fabric.linked].max(initial=1)))

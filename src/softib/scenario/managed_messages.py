@@ -44,7 +44,10 @@ class Managed(Protocol):
 def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: str, network: str) -> Messages:
     """Return ``messages`` in the form in which ``layer`` sends it on ``managed``: with the messages of its all-reduces,
     the SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
-    :class:`InputError` if the manager has no answer."""
+    :class:`InputError` if the manager has no answer, and for what Ethernet does not have."""
+    if network in ("roce", "tcp") and (messages.groups or messages.reductions):
+        pattern = "multicast" if messages.groups else "aggregation in switches"
+        raise InputError(f"{pattern} needs InfiniBand; the simulated Ethernet has none")
     messages = _with_reductions(managed, plane, messages, layer)
     if network == "tcp":
         messages = without_reads(messages)

@@ -1,5 +1,5 @@
-"""The fluid layer: every message is a flow at its max-min fair rate; rates change when flows begin
-and end.
+"""The fluid layer: every message has its max-min fair rate; rates change when messages begin and
+end. Messages that send on one path at once are one flow.
 
 It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
 the delay of a path without load. It does not model packets, credits and queues;
@@ -16,7 +16,8 @@ import numpy as np
 from softib.plural import counted, plural
 from softib.sim.agreement import ALL, LIMIT, NONE, UNLIKE, Doubts, graded
 from softib.sim.credits import ahead_ps
-from softib.sim.fluid_tables import doubt_of, flows_and_links, queue_pairs, traffic_of, waits_of
+from softib.sim.fluid_flows import flows_and_links
+from softib.sim.fluid_tables import doubt_of, queue_pairs, traffic_of, waits_of
 from softib.sim.messages import Messages, Opcode
 from softib.sim.outcome import Outcome, Sampler
 from softib.sim.paths import WHY, Laid, Plane, packets_of
@@ -81,31 +82,35 @@ class _State:
         from softib.sim.fluid_kernels import CLOCK, Clock
         from softib.sim.maxmin_kernels import SIZE, Round
 
-        n, self.plane_gbps = len(m), plane.gbps
+        self.plane_gbps = plane.gbps
         timing = plane.timing(m, laid)
-        self.flows, self.links, self.port, self.idle = flows_and_links(plane, m, laid)
+        self.flows, self.links, self.flow, self.port, self.idle = flows_and_links(plane, m, laid)
+        flows = len(self.flows.rate)
         i4 = lambda rows: np.zeros(rows, np.int32)
-        self.round = Round(sending=i4(n), members=i4(n), channels=i4(len(self.port)), size=SIZE.zeros(1))
-        self.traffic, self.waits = traffic_of(plane, m, laid, timing), waits_of(m)
+        self.round = Round(sending=i4(flows), members=i4(flows), channels=i4(len(self.port)), size=SIZE.zeros(1))
+        self.traffic, self.waits = traffic_of(plane, m, laid, timing, self.flow), waits_of(m)
         self.clock = Clock(clock=CLOCK.zeros(1))
         self.clock.clock.stop = 1 << 62
-        self.octets, self.ramp_ps = self.traffic.left.copy(), timing.ramp_ps
+        self.octets, self.ramp_ps = self.traffic.left, timing.ramp_ps
         self.ahead_ps = ahead_ps(plane, laid, self.octets)
-        self.doubt = doubt_of(plane, m, laid, timing, self.port)
+        self.doubt = doubt_of(plane, m, laid, self.port, flows)
 
     def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
         """Return the bytes that each port's flows have sent since time 0 (float64[ports])."""
         from softib.sim.fluid_kernels import ENDED, SENDS
 
-        t = self.traffic
-        left = np.maximum(t.left - self.flows.rate * (now_ps - t.last) / 8000.0, 0.0)
+        t, flows = self.traffic, self.flows
+        served = flows.served + flows.rate * (now_ps - flows.last) / 8000.0
+        left = np.maximum(t.up_to - served[t.flow], 0.0)
         sent = np.where(t.state == SENDS, self.octets - left, np.where(t.state == ENDED, self.octets, 0.0))
-        on = self.port[self.flows.channel]
-        return np.bincount(on[on >= 0] >> 4, sent[self.flows.owner[on >= 0]], minlength=ports)
+        of_flow = np.bincount(t.flow, sent, minlength=len(served))
+        on = self.port[flows.channel]
+        return np.bincount(on[on >= 0] >> 4, of_flow[flows.owner[on >= 0]], minlength=ports)
 
     def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
         """Run until no event is left."""
-        from softib.sim.fluid_kernels import FOREVER, QUEUED_STATE, advance, load_events
+        from softib.sim.flow_kernels import FOREVER
+        from softib.sim.fluid_kernels import QUEUED_STATE, advance, load_events
 
         t, clock = self.traffic, self.clock.clock
         clock.judging, clock.pause = judge, FOREVER

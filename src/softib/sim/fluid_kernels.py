@@ -1,30 +1,29 @@
-"""The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
-Each message has at most one event: the begin of its flow, or its end at its present rate. Events
-are in an indexed heap, so a new rate moves the event and leaves no stale one. All events at one
-picosecond cause one change of rates.
+"""The fluid layer's clock: messages begin and end, and between two such events every rate is constant.
+Each message has at most one event: its begin, or its end at the present rate, if it is the first of its
+flow to end (:mod:`softib.sim.flow_kernels`). All events of one picosecond cause one change of rates.
 """
-
-import numpy as np
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
-from softib.sim.maxmin_kernels import enter, put, refill, take, touch
-from softib.sim.validity_kernels import hand_on, judge, leave, meet
+from softib.sim.event_kernels import pop, schedule
+from softib.sim.flow_kernels import FOREVER, join, part, settle
+from softib.sim.maxmin_kernels import enter, refill, touch
+from softib.sim.validity_kernels import forget, hand_on, inherit, judge, leave, meet, widen
 
 Traffic = table(
     "Traffic",
-    "left last state start delay request forth answer began ended arrived completed awaited ready free "
-    "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
+    "left up_to entered later sooner flow state start delay request forth answer began ended arrived completed awaited "
+    "ready free qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
     "lead_ps source gate_ps asks_ps parked qp last_qp",
 )
-"""Columns by message: ``left``, bytes on the wire that remain at ``last`` ps; ``state``; ``start``
-and ``delay`` ps (of :class:`~softib.sim.messages.Messages`); ``request``, ``forth`` and ``answer``
-ps (of :class:`~softib.sim.timing.Timing`); the four times of an outcome; ``awaited``, the number of
-messages that it still waits for; ``ready`` ps, when the last of them was done; ``free`` ps, when
-its queue pair is free; ``qp_next``, the next message of its queue pair; ``kind``; and the heap of
-events: ``queue``, ``position``, ``key`` ps. A computation uses the processor ``line``, which is
-busy until ``busy``. :mod:`softib.sim.fluid_tables` describes the order of a queue pair and the
-message rate."""
+"""By message: ``left`` bytes on the wire, its ``flow``, the service ``up_to`` which it sends and the
+messages that end ``later`` and ``sooner`` in its flow, ``entered`` ps, ``state``, ``start`` and ``delay`` ps (of
+:class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
+:class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (number of messages that
+it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
+free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``,
+``position``, ``key`` ps. A computation uses the processor ``line``, which is ``busy`` until that time.
+Order of a queue pair and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
 """The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
 they wait for its completion, 0 for its arrival."""
@@ -46,82 +45,7 @@ PLAIN, READ, COMPUTES = range(3)
 """Kinds of message. PLAIN: the requester sends the data. READ: the responder sends it. COMPUTES: no
 data; the program computes."""
 ADMITTED = -1
-"""Value of ``gap_ps``: the message rate no longer delays the message."""
-FOREVER = np.int64(1) << np.int64(62)
-
-
-@kernel
-def before(tr, a, b):
-    """Compare two events: by time, then by row."""
-    return tr.key[a] < tr.key[b] or (tr.key[a] == tr.key[b] and a < b)
-
-
-@kernel
-def rise(tr, at):
-    """Move the event at ``at`` of the queue up to its place."""
-    queue, position = tr.queue, tr.position
-    i = queue[at]
-    while at > 0:
-        up = (at - 1) >> 1
-        if not before(tr, i, queue[up]):
-            break
-        queue[at] = queue[up]
-        position[queue[at]] = at
-        at = up
-    queue[at] = i
-    position[i] = at
-
-
-@kernel
-def sink_event(tr, at, n):
-    """Move the event at ``at`` of a queue of ``n`` down to its place."""
-    queue, position = tr.queue, tr.position
-    i = queue[at]
-    while True:
-        k = 2 * at + 1
-        if k >= n:
-            break
-        if k + 1 < n and before(tr, queue[k + 1], queue[k]):
-            k += 1
-        if not before(tr, queue[k], i):
-            break
-        queue[at] = queue[k]
-        position[queue[at]] = at
-        at = k
-    queue[at] = i
-    position[i] = at
-
-
-@kernel
-def schedule(tr, ck, i, when):
-    """Set the event of message i to ``when``, whether or not it had one."""
-    if tr.position[i] < 0:
-        n = ck.clock.queued
-        tr.key[i] = when
-        tr.queue[n] = i
-        ck.clock.queued = n + 1
-        rise(tr, n)
-    elif when != tr.key[i]:
-        earlier = when < tr.key[i]
-        tr.key[i] = when
-        if earlier:
-            rise(tr, tr.position[i])
-        else:
-            sink_event(tr, tr.position[i], ck.clock.queued)
-
-
-@kernel
-def pop(tr, ck):
-    """Take the first message out of the queue."""
-    i = tr.queue[0]
-    n = ck.clock.queued - 1
-    ck.clock.queued = n
-    tr.position[i] = -1
-    if n > 0:
-        tr.queue[0] = tr.queue[n]
-        tr.position[tr.queue[0]] = 0
-        sink_event(tr, 0, n)
-    return i
+"""Of ``gap_ps``: the message rate no longer delays it."""
 
 
 @kernel
@@ -163,8 +87,8 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
     the messages that wait for either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
-    tr.left[i] = 0.0
-    take(fl, li, ro, i)
+    part(fl, li, ro, tr, ck, i, now)
+    inherit(do, tr.flow[i], i, tr.entered[i])
     ck.clock.finished += 1
     arrived = now + tr.lag_ps[i] + tr.forth[i]
     tr.arrived[i] = in_order(tr, i, arrived)
@@ -241,17 +165,20 @@ def may_leave(tr, ck, do, i, now):
 
 
 @kernel
-def begin(fl, li, ro, tr, ck, i, now):
-    """Begin the flow of message i; it was posted earlier if it had to wait for others of its queue pair."""
+def begin(fl, li, ro, tr, ck, do, i, now):
+    """Begin to send message i; it was posted earlier if others of its queue pair came first."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
-    tr.last[i] = now
+    tr.entered[i] = now
     p = tr.behind[i]
     if p >= 0:  # its first byte leaves after the last one of the message before it, and was fetched meanwhile
         lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
         fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
         tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now
-    put(fl, li, ro, i)
+    if fl.messages[tr.flow[i]] == 0:
+        forget(do, tr.flow[i])
+    join(fl, li, ro, tr, ck, i, now)
+    widen(do, tr.flow[i], tr.forth[i])
 
 
 @kernel
@@ -269,24 +196,6 @@ def compute(tr, ws, ck, do, i, now):
     for e in range(ws.first[i], ws.first[i + 1]):
         hand_on(do, i, ws.to[e], True)
         release(tr, ck, ws.to[e], over)
-
-
-@kernel
-def settle(fl, ro, tr, ck, now):
-    """Give the round's flows their new rates: update the rest of each flow and the event of its end."""
-    for k in range(ro.size.members):
-        i = ro.members[k]
-        old, new = fl.rate[i], fl.fresh[i]
-        if abs(new - old) <= 1e-12 * old and tr.position[i] >= 0:
-            continue
-        tr.left[i] = max(tr.left[i] - old * (now - tr.last[i]) / 8000.0, 0.0)
-        tr.last[i] = now
-        fl.rate[i] = new
-        ck.clock.changes += 1
-        when = FOREVER
-        if new > 0.0:
-            when = now + max(np.int64(np.ceil(tr.left[i] * 8000.0 / new - 1e-6)), 1)
-        schedule(tr, ck, i, when)
 
 
 @kernel
@@ -311,7 +220,7 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
             ck.clock.events += 1
             if tr.state[i] == SENDS:
                 finish(fl, li, ro, tr, ws, ck, do, i, now)
-                leave(fl, do, i, tr.arrived[i])
+                leave(fl, do, tr.flow[i], tr.arrived[i])
                 tr.queue[len(tr.queue) - 1 - ended] = (
                     i  # the other end of the queue has room: each message has at most one event
                 )
@@ -319,11 +228,11 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
             elif tr.kind[i] == COMPUTES:
                 compute(tr, ws, ck, do, i, now)
             elif may_leave(tr, ck, do, i, now):
-                begin(fl, li, ro, tr, ck, i, now)
-                meet(fl, do, i, now + tr.forth[i])
-                enter(fl, ro, i)
+                begin(fl, li, ro, tr, ck, do, i, now)
+                meet(fl, do, tr.flow[i], i, now + tr.forth[i])
+                enter(fl, ro, tr.flow[i])
         for k in range(ended):
-            touch(fl, li, ro, tr.queue[len(tr.queue) - 1 - k])
+            touch(fl, li, ro, tr.flow[tr.queue[len(tr.queue) - 1 - k]])
         if ro.size.members == 0 or ro.size.sending == 0:
             continue
         refill(fl, li, ro)

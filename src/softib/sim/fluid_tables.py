@@ -1,101 +1,19 @@
-"""The tables of the fluid layer before the first event, and properties of adapters other than
-rates: the order of a queue pair's messages, the message rate of an adapter, and the shares of a
-link that VL arbitration tables give (IBA 7.6.9, 14.2.5.9)."""
+"""The tables of messages of the fluid layer before the first event, and properties of adapters besides
+rates: the order of a queue pair's messages, and the message rate of an adapter."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from softib.iba.smp import PortInfo
 from softib.ragged import inverted, spread
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.outcome import NEVER
 from softib.sim.paths import Laid, Plane, packets_of, wire_octets
 from softib.sim.timing import Timing
 
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
-
-
-__all__ = ["Weights", "doubt_of", "flows_and_links", "traffic_of", "waits_of", "weights_of"]
-
-
-UNLIMITED = 255
-"""HighLimit value: low priority sends only if high priority has nothing to send."""
-LIMIT_OCTETS, LOW_PACKET = 4096, 4096
-"""Bytes of one unit of HighLimit, and of the low-priority packet that may then be sent (one MTU).
-"""
-
-
-class Weights(NamedTuple):
-    """VL arbitration of channels (port and VL)."""
-
-    high: np.ndarray
-    """Weight in the high-priority table, float64."""
-    low: np.ndarray
-    """Weight in the low-priority table, float64."""
-    high_share: np.ndarray
-    """Share of the high-priority table if both tables have data."""
-    idle: np.ndarray
-    """Whether no table serves the VL although some table serves others; its weight is then 1 of the lowest."""
-
-
-class FluidColumns(NamedTuple):
-    """Columns of a fluid run."""
-
-    flows: Any
-    """:data:`~softib.sim.maxmin_kernels.Flows`."""
-    links: Any
-    """:data:`~softib.sim.maxmin_kernels.Links`."""
-    port: np.ndarray
-    """By channel: 16 * port + VL, -1: none."""
-    idle: np.ndarray
-    """By channel: no arbitration table serves its VL."""
-
-
-class LimitedPaths(NamedTuple):
-    """Channels of the path of each message, including channels for limits, and the rate of each channel."""
-
-    first: np.ndarray
-    channel: np.ndarray
-    port: np.ndarray
-    gbps: np.ndarray
-
-
-class LinkChains(NamedTuple):
-    """Channels of one egress port as one link."""
-
-    group: np.ndarray
-    """By channel: its link."""
-    link_next: np.ndarray
-    """By channel: the next channel of its link, -1: none."""
-    head: np.ndarray
-    """By link: its first channel."""
-    several: np.ndarray
-    """By link: whether it has more than one channel."""
-
-
-def weights_of(fabric: Fabric, port: np.ndarray, vl: np.ndarray) -> Weights:
-    """Return the weights of channels (``port``, ``vl``) in both tables.
-
-    The high-priority table sends HighLimit × 4 KiB before a packet of the low-priority table may be
-    sent (0: one packet each). Tables without entries, as before the manager writes them, serve all
-    VLs equally.
-    """
-    tables = fabric.vl_arb[port].reshape(len(port), 2, 64, -1).reshape(len(port), 2, 128)
-    entries = tables.reshape(len(port), 2, 64, 2)  # low, high; VL and weight an entry
-    wanted = (entries[..., 0] & 15) == vl[:, None, None]
-    weight = (entries[..., 1] * wanted).sum(axis=2).astype(np.float64)
-    written = entries[..., 1].any(axis=(1, 2))
-    idle = written & (weight.sum(axis=1) == 0)
-    low = np.where(written, np.where(idle, 1.0, weight[:, 0]), 1.0)
-    high = np.where(written, weight[:, 1], 0.0)
-    limit = PortInfo.vl_high_limit.get(fabric.port_info[port]).astype(np.float64)
-    octets = np.where(limit == 0, LOW_PACKET, limit * LIMIT_OCTETS)
-    share = np.where(limit == UNLIMITED, 1.0 - 1e-6, octets / (octets + LOW_PACKET))
-    return Weights(high, low, share, idle)
+__all__ = ["doubt_of", "queue_pairs", "traffic_of", "waits_of"]
 
 
 def i8(rows: int, fill: int = 0) -> np.ndarray:
@@ -108,55 +26,7 @@ def i4(rows: int, fill: int = 0) -> np.ndarray:
     return np.full(rows, fill, np.int32)
 
 
-def f8(rows: int) -> np.ndarray:
-    """Return a float64 column of zeros."""
-    return np.zeros(rows)
-
-
-def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> FluidColumns:
-    """Return the columns of the messages ``m`` on the paths ``laid``."""
-    from softib.sim.maxmin_kernels import Flows, Links
-
-    n = len(m)
-    first, channel, port, gbps = _with_limits(plane, m, laid)
-    entries, channels = len(channel), len(port)
-    owner = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
-    flows = Flows(
-        first=first,
-        channel=channel,
-        owner=owner,
-        next=i4(entries),
-        prev=i4(entries),
-        rate=f8(n),
-        fresh=f8(n),
-        bottleneck=i4(n, -1),
-        slot=i4(n),
-        member=i8(n),
-        frozen=i4(n),
-    )
-    chains, weights = _links(port), _weights(plane, port)
-    links = Links(
-        head=i4(channels, -1),
-        flows=i4(channels),
-        group=chains.group,
-        link_next=chains.link_next,
-        link_head=chains.head,
-        gbps=gbps[chains.head],
-        several=chains.several,
-        high=weights.high,
-        low=weights.low,
-        high_share=weights.high_share[chains.head],
-        marked=i8(channels),
-        open=i4(channels),
-        used=f8(channels),
-        only=i4(channels),
-        heap=i4(channels),
-        level=f8(channels),
-    )
-    return FluidColumns(flows, links, port, weights.idle)
-
-
-def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing) -> Any:
+def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, flow: np.ndarray) -> Any:
     """Return ``Traffic`` of :mod:`~softib.sim.fluid_kernels`."""
     from softib.sim.fluid_kernels import COMPUTES, Traffic
 
@@ -170,7 +40,11 @@ def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing) -> Any:
     asks, behind = asks_first(m, qp_next, timing.request_ps), same_direction(m)
     return Traffic(
         left=octets,
-        last=i8(n),
+        up_to=np.zeros(n),
+        entered=i8(n),
+        later=i8(n, -1),
+        sooner=i8(n, -1),
+        flow=flow,
         state=i4(n),
         start=m.start_ps.copy(),
         delay=m.wait_ps,
@@ -215,7 +89,7 @@ def waits_of(m: Messages) -> Any:
     return Waits(first=first, to=to, completion=completion)
 
 
-def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.ndarray) -> Any:
+def doubt_of(plane: Plane, m: Messages, laid: Laid, port: np.ndarray, flows: int) -> Any:
     """Return ``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port`` of each channel."""
     from softib.sim.validity_kernels import Doubt
 
@@ -226,10 +100,10 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
         found=i8(4, -1),
         inside=inside.astype(np.uint8),
         stamp=i8(channels, -1),
-        slowest=f8(channels),
+        slowest=np.zeros(channels),
         met=i8(channels, -1),
         visited=i8(channels, -1),
-        brings=f8(channels),
+        brings=np.zeros(channels),
         waits=i4(channels),
         tail_ps=i8(channels),
         tail_of=i8(channels, -1),
@@ -239,12 +113,20 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
         ack_ps=_ack_ps(plane, m, laid),
         was=i8(n, -1),
         moved=i8(n),
-        forth_ps=timing.forth_ps,
         nearest=i8(channels),
         furthest=i8(channels),
         spread_ps=i8(n),
         gap_wait_ps=i8(n),
         unlike=np.zeros(n, np.uint8),
+        bottleneck=i8(flows, -1),
+        least_ps=i8(flows),
+        most_ps=i8(flows),
+        shared_at=i8(flows, -1),
+        moved_by=i8(flows),
+        moved_at=i8(flows, -1),
+        spread=i8(flows),
+        spread_at=i8(flows, -1),
+        unlike_at=np.full((flows, 4), -1, np.int64),
     )
 
 
@@ -297,62 +179,6 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
     gbps = plane.gbps[plane.ends[m.src]]
     packet = np.divide(laid.mtu * 8e3, gbps, out=np.zeros(len(m)), where=gbps > 0)
     return (0.25 * np.diff(laid.first) * packet * (m.transport == Transport.RC)).astype(np.int64)
-
-
-def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
-    """Return the paths with two kinds of extra channels. In front of a link limited by credits: one
-    with the rate of one VL (``port`` is -2 - port). At the start: a separate one for each message
-    with a static rate or without any link (to itself, or between ports 0; ``port`` is -1)."""
-    rows = laid.port >> 4
-    vl_gbps = plane.credits.gbps[rows]
-    slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
-    lengths = np.diff(laid.first)
-    alone = (lengths == 0) & (laid.why == 0)
-    limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
-    if alone.any():
-        fastest = float(plane.gbps.max(initial=1.0))
-        port_rate = plane.gbps[plane.ends[m.src]]
-        limit = np.where(alone, np.minimum(limit, np.where(port_rate > 0, port_rate, fastest)), limit)
-    limited = np.flatnonzero(np.isfinite(limit) & (laid.why == 0))
-    if not len(limited) and not len(slow_vls):
-        return LimitedPaths(laid.first, laid.channel, laid.port, plane.link_gbps[rows])
-    added_of = np.full(laid.channels, -1)
-    added_of[slow_vls] = laid.channels + np.arange(len(slow_vls))
-    entries = np.flatnonzero(added_of[laid.channel] >= 0)
-    place = np.concatenate([laid.first[limited], entries])
-    added = np.concatenate([laid.channels + len(slow_vls) + np.arange(len(limited)), added_of[laid.channel[entries]]])
-    channel = np.insert(laid.channel, place, added)
-    before = np.zeros(len(m) + 1, np.int64)
-    before[1:] = np.cumsum(np.bincount(np.searchsorted(laid.first, entries, side="right") - 1, minlength=len(m)))
-    before[1:] += np.cumsum(np.isin(np.arange(len(m)), limited))
-    port = np.concatenate([laid.port, -2 - laid.port[slow_vls], np.full(len(limited), -1)])
-    gbps = np.concatenate([plane.link_gbps[rows], vl_gbps[slow_vls], limit[limited]])
-    return LimitedPaths(laid.first + before, channel.astype(np.int32), port, gbps)
-
-
-def _links(port: np.ndarray) -> LinkChains:
-    """Return the links of channels; the channels of one egress port form one link."""
-    n = len(port)
-    key = np.where(port >= 0, port >> 4, -1 - np.arange(n))
-    order = np.argsort(key, kind="stable").astype(np.int32)
-    sorted_key = key[order]
-    begins = np.ones(n, bool)
-    begins[1:] = sorted_key[1:] != sorted_key[:-1]
-    group = np.empty(n, np.int32)
-    group[order] = np.cumsum(begins) - 1
-    link_next = np.full(n, -1, np.int32)
-    link_next[order[:-1]] = np.where(begins[1:], -1, order[1:])
-    head = order[begins]
-    return LinkChains(group, link_next, head, (link_next[head] >= 0).astype(np.uint8))
-
-
-def _weights(plane: Plane, port: np.ndarray) -> Weights:
-    n = len(port)
-    shared = np.unique(port[port >= 0] & 15)
-    if len(shared) < 2:  # one VL: no arbitration
-        return Weights(np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n, bool))
-    weights = weights_of(plane.fabric, np.maximum(port, 0) >> 4, np.maximum(port, 0) & 15)
-    return weights._replace(idle=weights.idle & (port >= 0))
 
 
 def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

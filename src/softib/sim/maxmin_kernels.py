@@ -15,19 +15,23 @@ import numpy as np
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
 
-Flows = table("Flows", "first channel owner next prev rate fresh bottleneck slot member frozen")
-"""By row of the messages: ``first``, ``rate`` (Gb/s), ``fresh`` (the new rate), ``bottleneck``,
-``slot`` in ``Round.sending``, ``member`` (the round that it is in), ``frozen``. By entry of their
-paths: ``channel``, ``owner``, and ``next`` and ``prev`` in the list of a channel's flows."""
+Flows = table(
+    "Flows",
+    "first channel owner next prev rate fresh bottleneck slot member frozen messages served last soonest final",
+)
+"""A flow is all messages that send on one path: ``messages`` of them. By flow (``first``, ``rate`` Gb/s of
+each message, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``, ``member``: the
+round that it is in, ``frozen``; ``served`` to ``final``: :mod:`~softib.sim.flow_kernels`, bytes that each
+message got by ``last`` ps, the messages that end first and last) and by entry of their paths
+(``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
 Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
-"""By channel: ``head`` of the list of its flows, their number ``flows``, ``group`` (its link),
-``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields that a round
-writes: ``marked`` (the round that reached it), ``open`` (flows without a rate), ``used`` (Gb/s),
-``only`` (one of its flows), and a heap of channels by ``level``. By link: ``link_head``, ``gbps``,
-``several`` (more than one channel), and ``high_share`` of the high-priority table if both tables
-have data."""
+"""By channel: ``head`` of the list of its flows and how many messages these have (``flows``), ``group`` (its link),
+``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a
+round (``marked``: the round that reached it, ``open`` messages without a rate, ``used`` Gb/s, ``only`` one
+of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than
+one channel), ``high_share`` of the high-priority table when both have data."""
 SIZE = Rows(
     "Scalars of a round of new rates.",
     i8("members", "flows", "Flows of the round."),
@@ -51,7 +55,12 @@ SAME = 1e-9
 
 @kernel
 def put(fl, li, ro, i):
-    """Begin flow i: add it to the lists of its channels."""
+    """Begin a message of flow i: the first one adds the flow to the lists of its channels."""
+    fl.messages[i] += 1
+    for e in range(fl.first[i], fl.first[i + 1]):
+        li.flows[fl.channel[e]] += 1
+    if fl.messages[i] > 1:
+        return
     fl.slot[i] = ro.size.sending
     ro.sending[ro.size.sending] = i
     ro.size.sending += 1
@@ -65,12 +74,16 @@ def put(fl, li, ro, i):
         if h >= 0:
             fl.prev[h] = e
         li.head[c] = e
-        li.flows[c] += 1
 
 
 @kernel
 def take(fl, li, ro, i):
-    """End flow i: remove it from the lists of its channels."""
+    """End a message of flow i: the last one removes the flow from the lists of its channels."""
+    fl.messages[i] -= 1
+    for e in range(fl.first[i], fl.first[i + 1]):
+        li.flows[fl.channel[e]] -= 1
+    if fl.messages[i] > 0:
+        return
     ro.size.sending -= 1
     last = ro.sending[ro.size.sending]
     ro.sending[fl.slot[i]] = last
@@ -83,7 +96,6 @@ def take(fl, li, ro, i):
             li.head[c] = after
         if after >= 0:
             fl.prev[after] = before
-        li.flows[c] -= 1
 
 
 @kernel
@@ -108,7 +120,7 @@ def enter_all(fl, li, ro, c, bound):
 
 @kernel
 def touch(fl, li, ro, i):
-    """End flow i: add the flows that shared its bottleneck; on a link with several VLs, all its flows."""
+    """A message of flow i ended: add the flows that shared its bottleneck; on a link with several VLs, all flows."""
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
         g = li.group[c]
@@ -147,7 +159,7 @@ def sink(li, at, n):
 
 @kernel
 def level_of(li, c):
-    """Return the rate that each open flow of channel c would get now, in Gb/s."""
+    """Return the rate that each open message of channel c would get now, in Gb/s."""
     g = li.group[c]
     if not li.several[g]:
         return max(li.gbps[g] - li.used[c], 0.0) / li.open[c]
@@ -187,7 +199,7 @@ def gather(fl, li, ro):
             c = fl.channel[e]
             if li.marked[c] != stamp:
                 reach(fl, li, ro, c)
-            li.open[c] += 1
+            li.open[c] += fl.messages[i]
             li.only[c] = i
         k += 1
     for k in range(ro.size.channels):
@@ -197,7 +209,7 @@ def gather(fl, li, ro):
             while e >= 0:
                 i = fl.owner[e]
                 if fl.member[i] != stamp:
-                    li.used[c] += fl.rate[i]
+                    li.used[c] += fl.rate[i] * fl.messages[i]
                 e = fl.next[e]
 
 
@@ -221,9 +233,9 @@ def reach(fl, li, ro, c):
 
 @kernel
 def cannot_bind(fl, li, c):
-    """Return whether channel c has only one open flow, and that flow's first channel never allows
-    it more than c does."""
-    if li.open[c] != 1 or li.several[li.group[c]]:
+    """Return whether channel c has one open flow whose first channel never allows it more than c
+    does."""
+    if li.open[c] != fl.messages[li.only[c]] or li.several[li.group[c]]:
         return False
     first = fl.channel[fl.first[li.only[c]]]
     g = li.group[first]
@@ -272,8 +284,8 @@ def bind(fl, li, ro, c, level):
             fl.bottleneck[i] = c
             for k in range(fl.first[i], fl.first[i + 1]):
                 d = fl.channel[k]
-                li.used[d] += level
-                li.open[d] -= 1
+                li.used[d] += level * fl.messages[i]
+                li.open[d] -= fl.messages[i]
         e = fl.next[e]
 
 

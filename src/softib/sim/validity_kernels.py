@@ -21,7 +21,8 @@ from softib.jit import kernel, table
 Doubt = table(
     "Doubt",
     "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps "
-    "ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps unlike",
+    "ack_ps was moved nearest furthest spread_ps gap_wait_ps unlike "
+    "bottleneck least_ps most_ps shared_at moved_by moved_at spread spread_at unlike_at",
 )
 """``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By
 channel: ``inside`` (1: a switch sends on it), ``slowest``: Gb/s of the slowest flow that waits on
@@ -32,10 +33,13 @@ the last message reached its end, ``tail_of``: the first link of that message. B
 tail of an earlier message, ``vague_ps``: uncertainty of its begin, because the acknowledgements in
 its chain of dependencies may have waited behind data packets, ``ack_ps`` each (half a packet at
 every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck moved
-towards its sender, ``forth_ps``: delay of its path, ``spread_ps``: difference in delay of the
-paths that share its bottleneck (``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long
-it waited for the message rate of its adapter while other queue pairs sent, ``unlike``: the most
-serious reason (:data:`BLOCKED` and those below it) why its rate may differ."""
+towards its sender, ``spread_ps``: difference in delay of the paths that share its bottleneck
+(``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long it waited for the message rate of its
+adapter while other queue pairs sent, ``unlike``: the most serious reason (:data:`BLOCKED` and those
+below it) why its rate may differ. By flow, since its first message began, with the last time in
+ps (-1: never): ``bottleneck`` of its last round, ``least_ps`` and ``most_ps`` delay of its messages,
+``shared_at``, ``moved_by`` and ``moved_at``, ``spread`` and ``spread_at``, ``unlike_at`` (int64[flows, 4] by
+reason). A message gets them when it ends (:func:`inherit`)."""
 
 TWICE, UNEVEN, BLOCKED = 1, 2, 3
 """Reasons for a different rate, the most serious last."""
@@ -44,12 +48,49 @@ EVEN = 0.01
 
 
 @kernel
-def doubt_at(do, now, i, c, reason):
+def doubt_at(fl, do, now, i, c, reason):
     """Record that flow i may have a rate other than the fluid one; the first of the most serious
     reasons is kept."""
-    do.unlike[i] = max(do.unlike[i], reason)
+    do.unlike_at[i, reason] = now
     if do.found[0] < 0 or reason > do.found[3]:
-        do.found[0], do.found[1], do.found[2], do.found[3] = now, i, c, reason
+        do.found[0], do.found[1], do.found[2], do.found[3] = now, fl.soonest[i], c, reason
+
+
+@kernel
+def forget(do, f):
+    """Flow f begins: clear what earlier messages left."""
+    do.bottleneck[f] = -1
+    do.least_ps[f] = np.int64(1) << np.int64(62)
+    do.most_ps[f] = 0
+    do.shared_at[f] = -1
+    do.moved_at[f] = -1
+    do.moved_by[f] = 0
+    do.spread_at[f] = -1
+    do.spread[f] = 0
+    for reason in range(TWICE, BLOCKED + 1):
+        do.unlike_at[f, reason] = -1
+
+
+@kernel
+def widen(do, f, forth_ps):
+    """A message with this delay joins flow f."""
+    do.least_ps[f] = min(do.least_ps[f], forth_ps)
+    do.most_ps[f] = max(do.most_ps[f], forth_ps)
+
+
+@kernel
+def inherit(do, f, i, since):
+    """Give message i, which ends, the doubts of its flow from ``since`` on, when it began. Amounts are the
+    largest of the flow, which may be those of an earlier message."""
+    do.was[i] = do.bottleneck[f]
+    do.shared[i] = do.shared_at[f] >= since
+    if do.moved_at[f] > since:
+        do.moved[i] = do.moved_by[f]
+    if do.spread_at[f] >= since:
+        do.spread_ps[i] = do.spread[f]
+    for reason in range(TWICE, BLOCKED + 1):
+        if do.unlike_at[f, reason] >= since:
+            do.unlike[i] = reason
 
 
 @kernel
@@ -68,10 +109,10 @@ def judge(fl, li, ro, do, now):
     for k in range(ro.size.members):
         i = ro.members[k]
         if shared_link(li, fl.bottleneck[i]):
-            share(fl, do, i, stamp)
+            share(fl, do, i, stamp, now)
             if full_twice(fl, li, do, i):
-                doubt_at(do, now, i, fl.bottleneck[i], TWICE)
-        do.was[i] = fl.bottleneck[i]
+                doubt_at(fl, do, now, i, fl.bottleneck[i], TWICE)
+        do.bottleneck[i] = fl.bottleneck[i]
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i], bottleneck_entry(fl, i)):
                 press(fl, li, do, fl.channel[e], stamp)
@@ -79,11 +120,12 @@ def judge(fl, li, ro, do, now):
         i = ro.members[k]
         b = fl.bottleneck[i]
         if do.inside[b] and shared_link(li, b):
-            do.spread_ps[i] = max(do.spread_ps[i], do.furthest[b] - do.nearest[b])
+            do.spread[i] = max(do.spread[i], do.furthest[b] - do.nearest[b])
+            do.spread_at[i] = now
         for e in range(fl.first[i], fl.first[i + 1]):
             u = fl.channel[e]
             if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
-                doubt_at(do, now, i, u, BLOCKED)
+                doubt_at(fl, do, now, i, u, BLOCKED)
     for k in range(ro.size.members):
         i = ro.members[k]
         if do.inside[fl.bottleneck[i]]:
@@ -93,7 +135,7 @@ def judge(fl, li, ro, do, now):
 
 @kernel
 def shared_link(li, c):
-    """Return whether several flows use the link of channel c, on any VL."""
+    """Return whether several messages use the link of channel c, on any VL."""
     g = li.group[c]
     if not li.several[g]:
         return li.flows[c] > 1
@@ -140,17 +182,17 @@ def same_flows(fl, li, b, c):
 
 
 @kernel
-def share(fl, do, i, stamp):
+def share(fl, do, i, stamp, now):
     """Record that flow i shares its bottleneck: the spread of the paths, and whether its previous
     bottleneck was later on the path, so that its bytes wait in buffers in between."""
-    b, before = fl.bottleneck[i], do.was[i]
-    do.shared[i] = 1
+    b, before = fl.bottleneck[i], do.bottleneck[i]
+    do.shared_at[i] = now
     if do.met[b] != stamp:
         do.met[b] = stamp
-        do.nearest[b] = do.forth_ps[i]
-        do.furthest[b] = do.forth_ps[i]
-    do.nearest[b] = min(do.nearest[b], do.forth_ps[i])
-    do.furthest[b] = max(do.furthest[b], do.forth_ps[i])
+        do.nearest[b] = do.least_ps[i]
+        do.furthest[b] = do.most_ps[i]
+    do.nearest[b] = min(do.nearest[b], do.least_ps[i])
+    do.furthest[b] = max(do.furthest[b], do.most_ps[i])
     if before >= 0 and before != b and do.inside[before]:
         here, there = 0, 0
         for e in range(fl.first[i], fl.first[i + 1]):
@@ -158,7 +200,9 @@ def share(fl, do, i, stamp):
                 here = e
             if fl.channel[e] == before:
                 there = e
-        do.moved[i] = max(do.moved[i], there - here)
+        if there > here:
+            do.moved_by[i] = max(do.moved_by[i], there - here)
+            do.moved_at[i] = now
 
 
 @kernel
@@ -200,7 +244,7 @@ def look_even(fl, li, do, x, stamp, now):
     while at >= 0:
         if at > fl.first[fl.owner[at]]:
             u = fl.channel[at - 1]
-            do.brings[u] += fl.rate[fl.owner[at]]
+            do.brings[u] += fl.rate[fl.owner[at]] * fl.messages[fl.owner[at]]
             if waits_beyond(fl, do, at - 1):
                 do.waits[u] = 1
         at = fl.next[at]
@@ -216,16 +260,16 @@ def look_even(fl, li, do, x, stamp, now):
     if most > least * (1 + EVEN):
         at = li.head[x]
         while at >= 0:
-            doubt_at(do, now, fl.owner[at], x, UNEVEN)
+            doubt_at(fl, do, now, fl.owner[at], x, UNEVEN)
             at = fl.next[at]
 
 
 @kernel
-def meet(fl, do, i, head_ps):
-    """Flow i begins, and its first byte reaches the end of its path at ``head_ps``: check whether
-    the tail of another sender's message is still on its links."""
-    first = fl.channel[fl.first[i]]
-    for e in range(fl.first[i], fl.first[i + 1]):
+def meet(fl, do, f, i, head_ps):
+    """Message i of flow f begins, and its first byte reaches the end of its path at ``head_ps``: check
+    whether the tail of another sender's message is still on its links."""
+    first = fl.channel[fl.first[f]]
+    for e in range(fl.first[f], fl.first[f + 1]):
         c = fl.channel[e]
         if do.inside[c] and do.tail_of[c] >= 0 and do.tail_of[c] != first:
             do.overlap_ps[i] = max(do.overlap_ps[i], do.tail_ps[c] + do.vague_ps[i] - head_ps)
@@ -240,7 +284,7 @@ def hand_on(do, i, k, by_completion):
 
 @kernel
 def leave(fl, do, i, tail_ps):
-    """The last byte of flow i reaches the end of its path at ``tail_ps``."""
+    """The last byte of a message of flow i reaches the end of its path at ``tail_ps``."""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]

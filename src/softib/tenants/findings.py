@@ -1,4 +1,4 @@
-"""Partitions that do not isolate, or do not work, as they are: findings for the operator."""
+"""Partitions that do not isolate their members, or do not work: findings for the operator."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class Finding:
 
 
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
-    """Return what is wrong with the partitions of ``state`` at the ports of ``view``."""
-    return _default(state, view) + _index0(state, view) + _qos(state, view)
+    """Return the errors in the partitions of ``state`` at the ports of ``view``."""
+    return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
 
 
 def _default(state: State, view: SubnetView) -> list[Finding]:
-    """Return full members of the default partition, through which ports of different partitions meet."""
+    """Return full members of the default partition, through which ports of different partitions can
+    exchange packets."""
     manager = view.manager
     name_of = lambda guid: view.ports[guid].name if guid in view.ports else guid_text(guid)
     named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
@@ -52,6 +53,19 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
         )
         out.append(Finding("isolation", guid_text(manager), text))
     return out
+
+
+def _unchecked(state: State, view: SubnetView) -> list[Finding]:
+    """Return members whose switch port does not check P_Keys: root on such a host can enter any partition."""
+    guids = sorted(guid for guid in view.unchecked if state.memberships(guid) - {DEFAULT_BASE})
+    if not guids:
+        return []
+    text = (
+        f"switches do not check the P_Keys of {counted(len(guids), 'member')} of partitions, such as "
+        f"{view.ports[guids[0]].name if guids[0] in view.ports else guid_text(guids[0])}; set part_enforce both in the "
+        f"manager's options"
+    )
+    return [Finding("isolation", guid_text(guids[0]), text)]
 
 
 def _index0(state: State, view: SubnetView) -> list[Finding]:
@@ -82,8 +96,7 @@ def _index0(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _qos(state: State, view: SubnetView) -> list[Finding]:
-    """Return partitions that need more than a member's port supports: no path or group has that
-    MTU or rate."""
+    """Return partitions that need more than a member's port supports: no path or group has this MTU or rate."""
     out = []
     for partition in list(state.partitions.values()):
         mtu = partition.qos.codes[0]

@@ -1,5 +1,6 @@
-"""Reads how a subnet is protected, only with Gets: answers of ports without and with the M_Key, P_Key tables at
-both ends of a host's cable, managers, and the requesters trusted by the subnet administration."""
+"""Read how a subnet is protected, only with Gets: answers of ports without and with the M_Key,
+P_Key tables at both ends of a host's cable, managers, and the requesters trusted by the subnet
+administration."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ __all__ = ["read_evidence"]
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
 MOST_RECORDS = 64
-"""Number of PortInfoRecords requested from the administration: it treats all alike."""
+"""Number of PortInfoRecords requested from the administration: it treats all of them in the same way."""
 
 
 def read_evidence(
@@ -147,5 +148,8 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
     for row, lid in zip(rows[with_lid].tolist(), lids[with_lid].tolist(), strict=True):
         fields = {"endport_lid": int(lid), "portnum": int(db.port_num[row])}
         answer = ask_administration(wire, master, PortInfoRecord, fields)
+        if answer.status is None:
+            evidence.unread.append("the subnet administration stopped answering")
+            return
         if answer.good and int(PortInfoRecord.mkey.get(answer.record)):  # type: ignore[attr-defined]
             evidence.mkey_records.append(_location(db, row))

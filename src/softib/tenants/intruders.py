@@ -22,6 +22,7 @@ from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.wire import MadWire, smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
+from softib.tenants.model import DEFAULT_BASE
 
 __all__ = ["LISTENS", "Intruder", "IntruderWatch"]
 
@@ -51,6 +52,8 @@ class Intruder:
         kind = "Q_Key" if self.trap == BAD_QKEY else "P_Key"
         where = f"a switch port (LID {self.reporter})" if self.trap == BAD_SWITCH_PKEY else name_of(self.reporter)
         sent = f"{name_of(self.lid)} sent to {name_of(self.target)} with {kind} {self.key:#x}"
+        if kind == "P_Key" and not self.key & DEFAULT_BASE:  # an entry without a partition (IBA 10.9.1.1)
+            sent += " (no P_Key: its table has none at the index of its queue pair, for example after a removal)"
         return f"{sent}; {where} refused it (trap {self.trap})"
 
 
@@ -65,7 +68,7 @@ class IntruderWatch:
         self._thread: threading.Thread | None = None
 
     def start(self, take: Callable[[list[Intruder]], None], rest: Callable[[], None]) -> None:
-        """Start the thread. It calls ``take`` with the reports that came together, and ``rest`` every second."""
+        """Start the thread. It calls ``take`` with the reports that arrived together, and ``rest`` every second."""
         self._take_reports, self._rest = take, rest
         self._thread = threading.Thread(target=self._run, name="softib-tenants-intruders", daemon=True)
         self._thread.start()

@@ -1,10 +1,11 @@
-"""Partitions as a service: changes that are durable when they return, programmed soon after, and queries about both."""
+"""Partitions as a service: changes that are durable when the call returns and are programmed soon
+after, and queries about both states."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,44 +23,35 @@ from softib.tenants.intruders import IntruderWatch
 from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
 from softib.tenants.managers import Manager
-from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text, pkey_text
+from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text
 from softib.tenants.programmer import Hooks, Programmer
+from softib.tenants.quarantine import Quarantine
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
 from softib.tenants.subnet import Held, Port, SubnetView, partitions_of
 from softib.tenants.writer import Done, Mark, Request, Writer, done_of
 
-__all__ = ["RELEASE", "Health", "Resting", "TenantService"]
+__all__ = ["RELEASE", "Health", "TenantService"]
 
 
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 TRY_S = 1.0
-"""Shortest time between two writes that check the database."""
-LEAVES_S = 5.0
-"""Longest wait for the tables of members that just left a P_Key."""
-
-
-@dataclass(frozen=True)
-class Resting:
-    """A P_Key without a partition that is not assigned: before the clock time ``until_s``, and while one of ``ports``
-    may hold it, which an operator can deny of ports that do not answer."""
-
-    pkey: str
-    until_s: float | None
-    ports: list[str]
+"""Minimum time between two writes that check the database."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait; ``failed``: the database
-    takes no change. ``problem``: why it is not ok. Times are clock times, null: not yet.
+    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait;
+    ``failed``: the database accepts no change. ``problem``: the reason for any other status than
+    ``ok``. Times are clock times; null: there has been none.
 
-    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, "" if it is on no
-    host; ``manager_reached``: whether it answered at the last look, null before it, and ``manager_answered_s`` when.
-    ``programmed_s``: when a change was last read back from its ports; ``compared_s``: when all tables were last
-    compared with the database. ``waiting``, ``pending``: number of revisions that wait for the manager, and for
-    members' ports. ``database_writable``: whether a write succeeded now.
+    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, ""
+    if it is on no host; ``manager_reached``: whether it answered at the last look, null before it,
+    and ``manager_answered_s`` when. ``programmed_s``: when a change was last verified at its ports;
+    ``compared_s``: when all tables were last compared with the database. ``waiting``, ``pending``:
+    number of revisions that wait for the manager, and for members' ports. ``database_writable``:
+    whether a write has succeeded now.
     """
 
     status: Literal["ok", "degraded", "failed"]
@@ -101,6 +93,7 @@ class TenantService:
         self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
         hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
+        self.quarantine = Quarantine(self.state, self.view, self.programmer, clock)
         if self.intruders is not None:
             self.intruders.start(self.intrusions.take, self.intrusions.write)
         if self.programmer is not None:
@@ -138,21 +131,31 @@ class TenantService:
             return draft.rows()
 
     def _check(self, draft: Draft, returns: bool) -> None:
-        """Raise the reason why a change is not possible; ``returns``: P_Keys return to the partitions that had them."""
+        """Raise the reason for which a change is not possible; ``returns``: P_Keys return to their
+        former partitions."""
         changes.check_tenants(draft, self.store.accounts_of)
         changes.check_manager(draft, self.view.manager)
         if not returns:
-            changes.check_keys(draft, self.occupied)
+            changes.check_keys(draft, self.quarantine.occupied)
 
     @property
-    def manager_port(self) -> int | None:
-        """PortGUID of the master subnet manager, 0 if it is on no host; None: the subnet has not been read yet."""
-        unread = self.programmer is not None and not self.programmer.ready.is_set()
-        return None if unread else self.view.manager
+    def is_read(self) -> bool:
+        """Return whether the subnet has been read, and with it its manager's port."""
+        return self.programmer is None or self.programmer.ready.is_set()
+
+    def operators_port(self, guid: int) -> str:
+        """Return the device whose port only operators may add to a partition; "" for a port of a
+        host. Raises :class:`PeerError` if the subnet has not been read yet."""
+        if not self.is_read:
+            raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
+        port = self.view.ports.get(guid)
+        if guid == self.view.manager:
+            return "the subnet manager's"
+        return "" if port is None else "a switch's" if port.switch else "a router's" if port.router else ""
 
     def undo_of(self, number: int, whole: bool = False) -> Change:
-        """Return the change that undoes a revision, except rows changed by later ones; without ``whole`` it is
-        :class:`Refused` if no row is left. So is an act on ports."""
+        """Return the change that undoes a revision, except rows that later revisions changed.
+        Without ``whole`` it is :class:`Refused` if no row is left. So is an act on ports."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
@@ -174,67 +177,11 @@ class TenantService:
         return self.submit(Request(self.undo_of(number, True), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
-        """Create a partition with a free P_Key, the next one after the key assigned last, so that keys rest as long
-        as possible. Of the writer's thread."""
-        pkey = changes.allot(draft, options, self.clock(), self.occupied, self._next_key)
+        """Create a partition with a free P_Key, the next one after the last assigned key, so that
+        keys are reused as late as possible. Of the writer's thread."""
+        pkey = changes.allot(draft, options, self.clock(), self.quarantine.occupied, self._next_key)
         self._next_key = pkey % (DEFAULT_BASE - 1) + 1
         return pkey
-
-    def occupied(self, pkey: int, members: Collection[int] = ()) -> str:
-        """Return which port, other than ``members``, may hold ``pkey`` without a partition, "" if none: members of a
-        new partition would reach it. For any thread."""
-        others = [guid for guid in self._holders(pkey) if guid not in members]
-        if not others:
-            return ""
-        port = self.view.ports.get(others[0])
-        where = f"{port.name} ({guid_text(others[0])})" if port else guid_text(others[0])
-        if others[0] in self.view.tables and pkey in {k & DEFAULT_BASE for k in self.view.tables[others[0]].port}:
-            why = f"is still in the table of {where}; use another, or try again when it has been removed"
-        else:
-            why = (
-                f"may still be in the table of {where}, which was not read since it left; use another, or end the "
-                f"quarantine: DELETE /tenants/v1/quarantine/{pkey_text(pkey)}"
-            )
-        return f"P_Key {pkey_text(pkey)} {why}"
-
-    def _holders(self, pkey: int) -> list[int]:
-        """Return the ports that may hold ``pkey``; those that were read with it come first."""
-        if self.programmer is None:
-            return []
-        held = sorted(self.view.holders(pkey), key=lambda guid: (guid not in self.view.tables, guid))
-        if self.programmer.is_released(pkey):
-            held = [guid for guid in held if guid in self.view.tables]
-        return [*held, *sorted(self.programmer.unread(pkey).keys() - set(held))]
-
-    def taken_keys(self) -> set[int]:
-        """Return the P_Keys that are not free: of partitions, in quarantine, or in a port's table."""
-        return {*list(self.state.partitions), *(int(one.pkey, 16) for one in self.resting())}
-
-    def refuse_held_key(self, pkey: int, members: Collection[int] = ()) -> None:
-        """Raise :class:`Refused` if a port other than ``members`` may hold ``pkey`` without a partition, after a look
-        at those that did, and after the changes that wait."""
-        if pkey in self.state.partitions or self.programmer is None:
-            return
-        until = time.monotonic() + LEAVES_S
-        while not all(self.programmer.unread(pkey).values()) and time.monotonic() < until:
-            time.sleep(0.01)
-        if self.occupied(pkey, members) and (holders := self.view.holders(pkey)):
-            self.programmer.call(lambda: self.view.read(holders))
-        if why := self.occupied(pkey, members):
-            raise Refused(why)
-
-    def resting(self) -> list[Resting]:
-        """Return the P_Keys without a partition that are in quarantine, or that a port may still hold."""
-        now_s, state = self.clock(), self.state
-        pkeys = {pkey for pkey, until_s in list(state.quarantine.items()) if until_s > now_s}
-        pkeys |= self.programmer.leaving() | self.view.held_keys() if self.programmer is not None else set()
-        out = []
-        for pkey in sorted(pkeys - set(state.partitions)):
-            until_s, ports = state.quarantined_until(pkey), self._holders(pkey)
-            if until_s > now_s or ports:
-                row = Resting(pkey_text(pkey), until_s if until_s > now_s else None, list(map(guid_text, ports)))
-                out.append(row)
-        return out
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
         """Return the ports of hosts as members. Raises :class:`NotThere` for a name without a
@@ -263,7 +210,7 @@ class TenantService:
         return self.view.tables.get(guid)
 
     def programmed(self, partition: Partition, guid: int) -> bool:
-        """Do the tables in front of ``guid``, as last read, hold this membership?"""
+        """Return whether the tables in front of ``guid``, as last read, contain this membership."""
         held, key = self.view.tables.get(guid), partition.membership(guid)
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
@@ -275,7 +222,7 @@ class TenantService:
         return self.store.revision(number)
 
     def health(self) -> Health:
-        """Return what the service knows about the manager, its subnet and its database."""
+        """Return the known state of the manager, its subnet and its database."""
         unwritable = self._unwritable()
         p = self.programmer
         if p is None:
@@ -305,8 +252,8 @@ class TenantService:
             return self._tried_result
 
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return changes by others, refused packets, and limits that members will meet; ``resolved``: also those that
-        have ended."""
+        """Return changes by other programs, refused packets, and limits that affect members;
+        ``resolved``: also those that have ended."""
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
@@ -321,8 +268,8 @@ class TenantService:
         return [one for one in out if resolved or one.ended_s is None]
 
     def isolation(self, guids: Iterable[int]) -> Isolation:
-        """Read the tables of the whole subnet, and return which ports can exchange packets with ``guids`` although no
-        partition joins them."""
+        """Read the tables of the whole subnet, and return the ports that can exchange packets with
+        ``guids`` although no partition contains both."""
         if self.programmer is None:
             raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
         with self._isolating:

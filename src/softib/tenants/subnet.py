@@ -1,5 +1,5 @@
-"""Contents of the subnet's ports, read by MADs: the ports, and their P_Key tables as last read. For one thread,
-except where noted."""
+"""Contents of the subnet's ports, read by MADs: the ports, and their P_Key tables as last read.
+Only one thread may use it, except where stated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import PeerError
-from softib.iba.constants import PKEY_BLOCK, SmpAttr
+from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
@@ -25,11 +25,11 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An end port that answered discovery: of a host, or port 0 of a ``switch``, whose P_Key table is its own (IBA
-    14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
+    """An end port that answered discovery: of a host, of a ``router``, or port 0 of a ``switch``, whose P_Key table
+    is its own (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
     in front of it if that enforces partitions (else -1). ``entries``: the
     smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
-    the port itself. ``shared``: it has virtual ports, whose P_Keys are in the switch port's table, too."""
+    the port itself. ``shared``: the port has virtual ports, whose P_Keys are also in the switch port's table."""
 
     guid: int
     name: str
@@ -43,12 +43,14 @@ class Port:
     vport: int = -1
     shared: bool = False
     switch: bool = False
+    router: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The P_Keys in a port's table, in order, and those of the switch port in front of it (None: that does not
-    enforce partitions), which is ``shared`` by several."""
+    """The P_Keys in a port's table, in order, and those of the switch port in front of it (None:
+    that port does not enforce partitions), which several ports have in common if it is
+    ``shared``."""
 
     port: tuple[int, ...]
     leaf: frozenset[int] | None
@@ -73,15 +75,18 @@ class SubnetView:
         self._reader: SubnetReader | None = None
         self.ports: dict[int, Port] = {}
         self.tables: dict[int, Held] = {}
-        """PortGUID → its table as last read; of ports that answered then."""
+        """PortGUID → its table as last read; only of ports that answered then."""
         self.last: dict[int, Held] = {}
-        """The same, also of ports that do not answer any more: they may still hold these P_Keys."""
+        """The same, including ports that no longer answer: they may still have these P_Keys."""
         self._holders: dict[int, set[int]] = {}
-        """P_Key → the ports that hold it in ``last``."""
+        """P_Key → the ports with this key in ``last``."""
         self.manager = 0
         """PortGUID of the master subnet manager; 0: not on a host."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
+        self.unchecked: frozenset[int] = frozenset()
+        """PortGUIDs of hosts whose switch port could check P_Keys but does not
+        (PartitionEnforcementInbound, IBA 14.2.5.6)."""
 
     @property
     def is_open(self) -> bool:
@@ -89,7 +94,7 @@ class SubnetView:
         return self._reader is not None
 
     def room(self, guid: int) -> int:
-        """Return entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
+        """Return the number of entries of the tables for ``guid``; 0 if it was never discovered. For any thread."""
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
 
@@ -110,19 +115,21 @@ class SubnetView:
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}
         for port in self.ports.values():
-            if port.vport >= 0 or port.switch:
+            if port.vport >= 0 or port.switch or port.router:
                 continue
             names.setdefault(port.node.split(" ")[0], []).append(port.guid)
             if port.node != port.node.split(" ")[0]:
                 names.setdefault(port.node, []).append(port.guid)
         self.names = names
         db = reader.subnet.db
+        checks = PortInfo.partition_enforcement_inbound.get(db.port_info) > 0
+        self.unchecked = frozenset(p.guid for p in self.ports.values() if p.leaf >= 0 and not checks[p.leaf])
         self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
     def look_for_master(self) -> bool:
-        """Read from the port of this host which port is the master subnet manager's. Returns whether that manager
-        confirms that it is the master."""
+        """Read from this host's port which port is that of the master subnet manager. Returns
+        whether that manager confirms that it is the master."""
         if self._opened is None:
             return False
         try:
@@ -165,6 +172,7 @@ class SubnetView:
                 mtu=int(mtus[i]),
                 shared=guid in owners,
                 switch=bool(switch[i]),
+                router=bool(db.node_type[db.port_node[row]] == NodeType.ROUTER),
             )
             yield port
         vports = db.vports
@@ -180,8 +188,8 @@ class SubnetView:
                 )
 
     def read(self, guids: Iterable[int]) -> dict[int, Held]:
-        """Read the tables of these ports; ports that do not answer lose their old tables. Raises :class:`PeerError` if
-        the wire into the subnet is lost."""
+        """Read the tables of these ports; the old tables of ports that do not answer are dropped.
+        Raises :class:`PeerError` if the wire into the subnet is lost."""
         ports = [self.ports[g] for g in guids if g in self.ports]
         if not ports:
             return {}
@@ -220,7 +228,7 @@ class SubnetView:
                 self._holders.setdefault(pkey, set()).add(guid)
 
     def holders(self, pkey: int) -> tuple[int, ...]:
-        """Return the ports whose tables held ``pkey`` when they were last read. For any thread."""
+        """Return the ports whose tables contained ``pkey`` when they were last read. For any thread."""
         return tuple(self._holders.get(pkey, ()))
 
     def held_keys(self) -> set[int]:
@@ -232,13 +240,14 @@ class SubnetView:
         return SubnetView(self._open)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:
-        """Use the wire and the ports of ``other``, and if it read the ``whole`` subnet its tables, except those of
-        ports read here later (``newer``)."""
+        """Use the wire and the ports of ``other``; if it read the ``whole`` subnet, also its
+        tables, except those of ports that were read here later (``newer``)."""
         self.close()
         self._opened, self._reader = other._opened, other._reader
         tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
         tables |= {g: h for g, h in other.tables.items() if g not in newer}
         self.ports, self.names, self.manager = other.ports, other.names, other.manager
+        self.unchecked = other.unchecked
         self.tables = {g: h for g, h in tables.items() if g in self.ports}
         self._remember({g: h for g, h in other.tables.items() if g not in newer})
 
@@ -250,8 +259,9 @@ class SubnetView:
 
 
 def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
-    """Return the partitions in the ports' tables: the default one by the membership of most ports,
-    without the ``manager``'s, and each other with the members whose tables have it."""
+    """Return the partitions in the ports' tables: the default one with the membership of most ports
+    (without the ``manager``'s port), and each other one with the members whose tables contain
+    it."""
     members: dict[int, dict[int, Member]] = {}
     first: dict[int, bool] = {}
     for guid, held in sorted(tables.items()):

@@ -38,7 +38,7 @@ __all__ = ["Served"]
 KEEP, KEEP_OCTETS = 300, 200 << 20
 """Samples that are kept: ten minutes at the default of two seconds, fewer if a fabric is so large that they would
 take more memory."""
-READ_AGAIN_S = 60.0
+REREAD_S = 60.0
 RECHECK_S = 60.0
 """The cables and tables are checked again after this time even if none changed."""
 JUDGE_S = 10.0
@@ -86,8 +86,8 @@ class Served:
     _turn: threading.Condition = field(default_factory=threading.Condition, init=False)
     _begun: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)
-    _asked: int = field(default=0, init=False)
-    """Rounds of :meth:`run`: number begun, number read, and the one that :meth:`read_again` waits for."""
+    _wanted: int = field(default=0, init=False)
+    """Rounds of :meth:`run`: number begun, number read, and the one that :meth:`reread` waits for."""
 
     def __post_init__(self) -> None:
         self.recent = Recent(self.keep)
@@ -310,9 +310,9 @@ class Served:
                 break
             with self._turn:
                 self._begun += 1
-                asked = self._asked == self._begun
+                wanted = self._wanted == self._begun
             with contextlib.suppress(InputError):
-                self.refresh(asked)
+                self.refresh(wanted)
             with self._turn:
                 self._read = self._begun
                 self._turn.notify_all()
@@ -322,18 +322,18 @@ class Served:
     def _rest(self, seconds: float) -> bool:
         """Wait, unless a reading is asked for. Returns whether :meth:`run` ends."""
         with self._turn:
-            self._turn.wait_for(lambda: self._stop.is_set() or self._asked > self._begun, seconds)
+            self._turn.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
         return self._stop.is_set()
 
-    def read_again(self) -> None:
-        """Wait for a whole reading that began later than this call, so that the next request sees what its client
-        has just done. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
+    def reread(self) -> None:
+        """Wait for a whole reading that begins after this call, so that the next request sees the
+        client's last change. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
         with self._turn:
             if self.collector is None or self._stop.is_set():
                 return
-            number = self._asked = self._begun + 1
+            number = self._wanted = self._begun + 1
             self._turn.notify_all()
-            self._turn.wait_for(lambda: self._stop.is_set() or self._read >= number, READ_AGAIN_S)
+            self._turn.wait_for(lambda: self._stop.is_set() or self._read >= number, REREAD_S)
 
     def stop(self) -> None:
         """End :meth:`run`."""

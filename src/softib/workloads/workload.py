@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from softib.workloads.faults import Fault, Management
     from softib.workloads.jobs import Job, OtherFabric
 
-__all__ = ["Workload", "parse", "read"]
+__all__ = ["Workload", "WorkloadMessages", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin", ".et", ".sqlite")
@@ -31,6 +31,14 @@ OF_HOSTS = ("hosts", "targets")
 """Options that are lists of hosts."""
 _LINE = re.compile(r"[a-z][a-z0-9-]*[:,][^/]*=")
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class WorkloadMessages(NamedTuple):
+    """The messages of a workload on given hosts."""
+
+    messages: Messages
+    jobs: tuple[str, ...]
+    """Names of the jobs: the rows that ``Messages.job`` points to."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,8 @@ class Workload:
         """Return the workload with all jobs on the first fabric."""
         return replace(self, jobs=tuple(job.model_copy(update={"fabric": None}) for job in self.jobs), fabrics={})
 
-    def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
-        """Return the messages on ``hosts``, and the names of their jobs (``Messages.job`` is a
-        row of these).
+    def messages(self, hosts: Hosts, seed: int = 0) -> WorkloadMessages:
+        """Return the messages on ``hosts``, and the names of their jobs.
 
         Raises :class:`InputError` if a job does not fit the hosts, :class:`LimitError` for more
         messages than :data:`~softib.workloads.pattern.MAX_MESSAGES`.
@@ -100,7 +107,7 @@ class Workload:
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
             raise LimitError(f"{self.name} has {counted(total, 'message')}; a workload has at most {MAX_MESSAGES:,}")
-        return _joined(parts, hosts), _names(parts)
+        return WorkloadMessages(_joined(parts, hosts), _names(parts))
 
     def with_faults(
         self, faults: Sequence[Fault | Mapping[str, Any] | str], management: Mapping[str, Any] | None = None

@@ -78,7 +78,7 @@ def test_unmodified_perftest_measures_latency_beside_bandwidth(paced, stock, tmp
         journal=tmp_path / "run.jsonl",
     )
     assert not found.failures and len(found.measurements) == 8, found.failures
-    assert [e["loads"] for e in read_journal(tmp_path / "run.jsonl")[1]] == [[3, 3]] * 8
+    assert [e["loads"] for e in read_journal(tmp_path / "run.jsonl").entries] == [[3, 3]] * 8
     model, value = (np.array(found.table()[name].to_list()) for name in ("expected", "value"))
     # Senders that wait for a processor leave no queue, so no more than an idle fabric's microseconds are certain.
     assert (model > 0.7).all() and (value > np.minimum(model, model[model < 2].max())).all()

@@ -65,7 +65,7 @@ def test_saved_cables_are_the_plan_of_check(tmp_path):
 
 def test_cost_is_bill_and_energy():
     cost = softib.plan_cost(softib.generate("rail-optimized", nodes=31), FLOOR, gpus=248)
-    kwh = cost.watts[0] / 1000 * 8766 * 5
+    kwh = cost.watts.watts / 1000 * 8766 * 5
     assert cost.energy.low == pytest.approx(kwh * 0.06 * 1.1) and cost.energy.high == pytest.approx(kwh * 0.2 * 1.6)
     assert cost.total.low == pytest.approx(cost.bill.low + cost.energy.low)
     assert cost.per_gpu_hour().low == pytest.approx(cost.total.low / (248 * 8766 * 5))

@@ -34,9 +34,9 @@ def dump(path: Path, section: str, seconds: float) -> Observations:
         {"firmware": firmware},
     )
     quiet = Problems("")
-    sections, _ = read_sections(
+    sections = read_sections(
         read_lines(path, quiet), lambda name: name in (section, "PM_PORT_SAMPLES_CONTROL"), quiet
-    )
+    ).wanted
     pm = sections[section]
     place = {key: i for i, key in enumerate(zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True))}
     keys = zip(pm.column("NodeGUID", quiet, np.uint64).tolist(), pm.column("PortNumber", quiet).tolist(), strict=True)

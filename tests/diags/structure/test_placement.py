@@ -24,7 +24,7 @@ GRIDS: list[tuple[str, dict[str, Any]]] = [
     ("torus", {"dims": [4, 4]}),
     ("torus", {"dims": [6, 6]}),
     ("torus", {"dims": [4, 4, 4]}),
-    ("torus", {"dims": [8, 8, 4]}),
+    ("torus", {"dims": [extent(6, 8), extent(5, 8), 4]}),
     ("torus", {"dims": [5, 4], "parallel": 2}),
     ("torus", {"dims": [6, 5], "radix": 20}),
     ("mesh", {"dims": [6, 6]}),
@@ -36,6 +36,11 @@ GRIDS: list[tuple[str, dict[str, Any]]] = [
 DRAGONFLIES: list[tuple[str, dict[str, Any]]] = [
     ("dragonfly", {"g": 9, "a": 4, "p": 2, "h": 2}),
     ("dragonfly", {"g": 19, "a": 6, "p": 3, "h": 3}),
+]
+SHORT_RINGS: list[tuple[str, dict[str, Any]]] = [
+    ("torus", {"dims": [3, 3]}),
+    ("torus", {"dims": [3, 4]}),
+    ("torus", {"dims": [3, 3, 3]}),
 ]
 SEEDS = range(extent(1, 6))
 
@@ -108,7 +113,7 @@ def test_two_exchanged_plugs(kind: str, parameters: dict[str, Any], seed: int, t
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("kind", "parameters"), GRIDS, ids=str)
+@pytest.mark.parametrize(("kind", "parameters"), [*GRIDS, *SHORT_RINGS], ids=str)
 def test_a_dead_switch(kind: str, parameters: dict[str, Any], seed: int, tmp_path: Path) -> None:
     """Its hosts are absent with it; all ports that led to it are named."""
     fabric = nameless(kind, parameters, seed, tmp_path)
@@ -118,6 +123,43 @@ def test_a_dead_switch(kind: str, parameters: dict[str, Any], seed: int, tmp_pat
     wanted = {str(view.location(p)) for p in peers if fabric.is_switch[fabric.port_node[p]]}
     hosts = [int(n) for n in fabric.port_node[peers] if not fabric.is_switch[n]]
     assert _told(without_nodes(fabric, [dead, *hosts])) == [("absent-switch", wanted)]
+
+
+@pytest.mark.parametrize("seed", range(1, 1 + extent(4, 12)))
+def test_three_faults_of_a_small_dragonfly(seed: int, tmp_path: Path) -> None:
+    """Two exchanges and a missing cable, of local or global cables alike, leave the groups known."""
+    fabric, rng = nameless(*DRAGONFLIES[0], seed, tmp_path, "q{:06x}"), np.random.default_rng(seed * 100 + 7)
+    exchanged: list[set[str]] = []
+    nodes: set[int] = set()
+    for _ in range(2):
+        view = FabricView(fabric)
+        ends = _four_ends(view, rng)
+        while nodes & {int(fabric.port_node[p]) for p in ends}:
+            ends = _four_ends(view, rng)
+        nodes |= {int(fabric.port_node[p]) for p in ends}
+        exchanged.append({str(view.location(p)) for p in ends})
+        swap_cables(fabric, fabric.port_name(ends[0]), fabric.port_name(ends[2]))
+    free = [p for p in _cables(FabricView(fabric)) if not nodes & {int(fabric.port_node[q]) for q in p}]
+    delete_cables(fabric, [int(fabric.port_cable[free[rng.integers(len(free))][0]])])
+    assert recognise(fabric).kind == "dragonfly"
+    assert [where for code, where in _told(fabric) if code == "swapped-cables" and where not in exchanged] == []
+    assert sum(where in exchanged for _, where in _told(fabric)) >= 1
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 6])
+def test_exchanged_plugs_beside_an_axis_of_two(seed: int, tmp_path: Path) -> None:
+    """A cable of a ring closes one square there; the exchange is between a ring and a pair."""
+    fabric = nameless("torus", {"dims": [6, 2]}, seed, tmp_path)
+    view, rng = FabricView(fabric), np.random.default_rng(seed)
+    crosswise = [c for c in _cables(view) if {int(fabric.port_num[p]) for p in c} == {4, 5}]
+    along = [c for c in _cables(view) if {int(fabric.port_num[p]) for p in c} == {2, 3}]
+    while True:
+        ends = (*along[rng.integers(len(along))], *crosswise[rng.integers(len(crosswise))])
+        if len({int(fabric.port_node[p]) for p in ends}) == 4:
+            break
+    wanted = {str(view.location(p)) for p in ends}
+    swap_cables(fabric, fabric.port_name(ends[0]), fabric.port_name(ends[2]))
+    assert _told(fabric) == [("swapped-cables", wanted)]
 
 
 def test_a_network_without_any_rule_stays_irregular(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("kind", "parameters"), SHAPES, ids=str)
 def test_two_plugs_at_one_switch(kind: str, parameters: dict[str, Any], top: bool) -> None:
     fabric, rng = generate(kind, **parameters), np.random.default_rng(5)
-    rank = check_structure(fabric)[1].rank
+    rank = check_structure(fabric).structure.rank
     view, switch = FabricView(fabric), int(rng.choice(np.flatnonzero(rank == (rank.max() if top else 1))))
     linked = [p for p in fabric.ports_of(switch) if fabric.port_peer[p] >= 0]
     peer = {p: int(fabric.port_node[fabric.port_peer[p]]) for p in linked}

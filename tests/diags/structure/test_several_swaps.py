@@ -47,11 +47,10 @@ def test_all_swaps_are_named_and_nothing_else(seed: int) -> None:
         random_swap(fabric, rng, tier=str(rng.choice(fabric.source.generator["tiers"])))
     findings = check(fabric)
     named = [set(map(str, f.where)) for f in findings]
-    moved = {nodes: new - before.get(nodes, set()) for nodes, new in cables(fabric).items()}
+    after = cables(fabric)
+    moved = {nodes: new - before.get(nodes, set()) for nodes, new in after.items()}
     for nodes, new in moved.items():
-        more = len(cables(fabric)[nodes]) - len(
-            before.get(nodes, ())
-        )  # of cables exchanged for parallel ones none is wrong
+        more = len(after[nodes]) - len(before.get(nodes, ()))  # of cables exchanged for parallel ones none is wrong
         assert sum(any(cable <= each for each in named) for cable in new) >= more, [f.message for f in findings]
     ports = set().union(*(cable for new in moved.values() for cable in new))
     assert all(each & ports for each in named), [f.message for f in findings]

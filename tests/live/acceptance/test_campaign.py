@@ -160,7 +160,7 @@ def test_a_journal_that_was_cut_off_loses_its_last_line_alone(tmp_path):
     two = Journal(path, {"source": "x"}, resume=True)
     assert len(two.entries) == 1
     two.add({"round": 1, "test": "latency", "part": 0, "values": [], "failures": []})
-    assert [e["round"] for e in read_journal(path)[1]] == [0, 1]
+    assert [e["round"] for e in read_journal(path).entries] == [0, 1]
     with pytest.raises(InputError, match="--resume"):
         Journal(path, {"source": "x"})
     with pytest.raises(InputError, match="another source"):
@@ -282,7 +282,7 @@ def test_latency_is_measured_while_the_others_send(loadable):
     """The program in ib_write_lat's place counts those that send at that moment: three of four pairs, and none is left afterwards."""
     found = beside([f"node{i}" for i in range(1, 9)], journal=loadable / "run.jsonl")
     assert found.table()["value"].to_list() == [3.5] * 4
-    assert [e["loads"] for e in read_journal(loadable / "run.jsonl")[1]] == [[3, 3]] * 4
+    assert [e["loads"] for e in read_journal(loadable / "run.jsonl").entries] == [[3, 3]] * 4
     end = time.monotonic() + 60
     while os.listdir(loadable / "log.d") and time.monotonic() < end:
         time.sleep(0.05)

@@ -79,13 +79,13 @@ def congestion(threshold: int, rate: int, timer: int, shift: int) -> dict:
         f"cc_sw_cong_setting_packet_size 8\ncc_sw_cong_setting_marking_rate {rate}\ncc_ca_cong_setting_control_map 0xffff\n"
         f"{sls}cc_cct {','.join(f'{shift}:{i}' for i in range(128))}\n"
     )
-    return read_options(text)[0]
+    return read_options(text).options
 
 
 def adaptive(mode: str = "free") -> Fabric:
     """A two-level tree whose manager enabled adaptive routing."""
     fabric = generate("fat-tree", radix=8, levels=2, generation="NDR")
-    bring_up(fabric, config=config_of(read_options(f"adaptive_routing {mode}\n")[0] | {"engine": "ftree"}))
+    bring_up(fabric, config=config_of(read_options(f"adaptive_routing {mode}\n").options | {"engine": "ftree"}))
     return fabric
 
 

@@ -28,7 +28,7 @@ from softib.workloads.hosts import hosts_of
 def subnet(radix: int = 8, levels: int = 2):
     """A fat tree of HDR with a node in each switch, brought up with aggregation trees; shared: copy before changing it."""
     fabric = generate("fat-tree", radix=radix, levels=levels, generation="HDR", aggregation_nodes=True)
-    bring_up(fabric, config=config_of(read_options("aggregation TRUE\n")[0] | {"engine": "ftree"}))
+    bring_up(fabric, config=config_of(read_options("aggregation TRUE\n").options | {"engine": "ftree"}))
     return fabric, end_ports(fabric), hosts_of(fabric).end
 
 
@@ -179,7 +179,9 @@ def test_streams_beyond_the_osts_of_a_tree_wait(layer):
 
 def test_each_job_takes_the_tree_with_the_fewest():
     fabric = generate("fat-tree", radix=4, levels=2, generation="HDR", aggregation_nodes=True)
-    bring_up(fabric, config=config_of(read_options("aggregation TRUE\naggregation_trees 2\n")[0] | {"engine": "ftree"}))
+    bring_up(
+        fabric, config=config_of(read_options("aggregation TRUE\naggregation_trees 2\n").options | {"engine": "ftree"})
+    )
     rows = hosts_of(fabric).end
     placed = placements(fabric, end_ports(fabric), [Reduction(rows, 8, job=i) for i in range(3)])
     assert [at.tree.tree for at in placed] == [0, 1, 0] and [at.sharers for at in placed] == [2, 1, 2]

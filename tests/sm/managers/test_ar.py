@@ -19,7 +19,7 @@ from tests.sm.wire import settle
 
 
 def managed(f, text="adaptive_routing free"):
-    sm = SubnetManager(config_of(read_options(text)[0]))
+    sm = SubnetManager(config_of(read_options(text).options))
     plane = AgentPlane(f)
     port = int(f.port(f.cas[0], 1))
     settle(sm, plane, port)
@@ -166,7 +166,7 @@ def test_options_that_cannot_be():
     with pytest.raises(InputError, match="f:1: adaptive_routing 'fast' is not possible; use free, bounded or off"):
         read_options("adaptive_routing fast", "f")
     with pytest.raises(InputError, match="ar_sl_mask has no effect"):
-        config_of(read_options("ar_sl_mask 3")[0])
+        config_of(read_options("ar_sl_mask 3").options)
     with pytest.raises(InputError, match=r"sm.ar_transport_mask: has no effect"):
         ManagerSettings(fallback={"ar_transport_mask": 2}).read()
     assert ManagerSettings(fallback={"adaptive_routing": "bounded"}).read().ar.state == ar.BOUNDED

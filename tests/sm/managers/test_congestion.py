@@ -54,7 +54,7 @@ def fabric():
 
 
 def managed(f, text):
-    sm = SubnetManager(config_of(read_options(text)[0]))
+    sm = SubnetManager(config_of(read_options(text).options))
     plane = AgentPlane(f)
     settle(sm, plane, int(f.port(f.cas[0], 1)))
     return sm, plane

@@ -209,7 +209,7 @@ def test_what_cannot_be_is_said_with_its_line_and_the_default_holds(text, says):
 
 def test_options_without_qos_would_have_no_effect():
     with pytest.raises(InputError, match="qos_ca_sl2vl has no effect without qos TRUE"):
-        config_of(read_options(f"qos_ca_sl2vl {TEN}\n")[0])
+        config_of(read_options(f"qos_ca_sl2vl {TEN}\n").options)
     assert config_of({"qos": False}) == SmConfig() and config_of({"qos": True}).qos == QosConfig()
     assert ManagerSettings(fallback={"qos": True, "qos_sw0_sl2vl": TEN}).read().qos.tables("sw0").sl2vl[5] == 0
     assert {QosConfig().tables(kind).high_limit for kind in KINDS} == {0}

@@ -78,8 +78,8 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 @dataclass(frozen=True)
 class JobTimes:
-    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion (-1: not all
-    completed), and ``gbps`` of its bytes over that time."""
+    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion at the sender
+    (-1: not all completed), and ``gbps`` of its bytes over that time."""
 
     name: str
     messages: int
@@ -165,9 +165,8 @@ class RunResult:
             size = int(m.size[rows & ~m.computes].sum())
             began = int(o.began_ps[rows & (o.began_ps >= 0)].min(initial=np.iinfo(np.int64).max))
             done = bool((o.completed_ps[rows] >= 0).all())
-            last = int(o.arrived_ps[rows].max(initial=-1))
-            gbps = size * 8e3 / (last - began) if done and last > began else 0.0
             ended = int(o.completed_ps[rows].max(initial=-1)) if done else -1
+            gbps = size * 8e3 / (ended - began) if ended > began else 0.0
             times.append(
                 JobTimes(
                     name,

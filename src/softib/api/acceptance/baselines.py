@@ -52,6 +52,27 @@ class BaselineComparison(Result):
     findings: list[Finding]
 
 
+@dataclass
+class BaselineSummary(Result):
+    """The size of a baseline."""
+
+    name: str
+    nodes: int
+    """Nodes of the fabric; 0 if only measurements are known."""
+    pairs: dict[str, int]
+    """Test → measured pairs."""
+
+
+@dataclass
+class RecordedBaseline(Result):
+    """A baseline that was written."""
+
+    document = "baseline-record"
+
+    file: str
+    summary: BaselineSummary = field(metadata=key(flat=BaselineSummary))
+
+
 class Baseline(Suggests):
     """The state of a fabric when it was accepted: topology, firmware, cables, error rates,
     measurements (:func:`baseline` makes one)."""
@@ -64,18 +85,18 @@ class Baseline(Suggests):
         """Name of the source."""
         return self._record.name
 
-    def summary(self) -> dict[str, Any]:
-        """Return its content: ``name``, ``nodes`` of the fabric, and the number of measured
-        ``pairs`` by test."""
+    def summary(self) -> BaselineSummary:
+        """Return the size of its content."""
         r = self._record
         nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
-        return {"name": r.name, "nodes": nodes, "pairs": {test: len(p) for test, p in r.pairs.items()}}
+        return BaselineSummary(r.name, nodes, {test: len(p) for test, p in r.pairs.items()})
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> RecordedBaseline:
         """Write it as JSON. Raises :class:`InputError` if the file cannot be written."""
         from softib.analysis.acceptance.baseline import write_baseline
 
         write_baseline(self._record, path)
+        return RecordedBaseline(os.fspath(path), self.summary())
 
     def table(self) -> Table:
         """Return one row per pair: test, source, target, value (Gb/s or microseconds)."""
@@ -132,8 +153,8 @@ class Baseline(Suggests):
 
     def __repr__(self) -> str:
         s = self.summary()
-        measured = ", ".join(f"{counted(n, 'pair')} of {t}" for t, n in s["pairs"].items()) or "no measurements"
-        return f"<Baseline of {s['name']!r}: {counted(s['nodes'], 'node')}, {measured}>"
+        measured = ", ".join(f"{counted(n, 'pair')} of {t}" for t, n in s.pairs.items()) or "no measurements"
+        return f"<Baseline of {s.name!r}: {counted(s.nodes, 'node')}, {measured}>"
 
 
 def baseline(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from softib.api.acceptance.result import AcceptanceSource
     from softib.api.simulation.against import Against
     from softib.diags.finding import Finding
+    from softib.live.acceptance.collective_runs import BenchmarkRun
     from softib.workloads.benchmark_logs.log import BenchmarkLog
 
 __all__ = ["CollectiveRow", "CollectiveRun", "check_commands", "collective_findings", "run_collectives"]
@@ -110,17 +111,15 @@ def run_collectives(
 
     runs = []
     for command, arguments in zip(commands, check_commands(commands, ranks_per_host), strict=True):
-        output, failed, seconds = run_benchmark(arguments)
-        runs.append(_judged(place, command, output, failed, seconds, ranks_per_host, machine))
+        run = run_benchmark(arguments)
+        runs.append(_judged(place, command, run, ranks_per_host, machine))
     return runs
 
 
 def _judged(
     place: AcceptanceSource,
     command: str,
-    output: str,
-    failed: str,
-    seconds: float,
+    benchmark: BenchmarkRun,
     ranks_per_host: int,
     machine: str | os.PathLike[str],
 ) -> CollectiveRun:
@@ -134,15 +133,15 @@ def _judged(
         unit="" if log is None else log.unit,
         hosts=hosts,
         ranks_per_host=ranks_per_host,
-        seconds=round(seconds, 1),
+        seconds=round(benchmark.seconds, 1),
         rows=rows,
         why=why,
     )
-    if failed:
-        return run(None, [], failed)
+    if benchmark.failure:
+        return run(None, [], benchmark.failure)
     with tempfile.TemporaryDirectory(prefix="softib-collective-") as folder:
         path = Path(folder) / _file_name(command)
-        path.write_text(output)
+        path.write_text(benchmark.output)
         message = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
         try:
             log = read_log(path)

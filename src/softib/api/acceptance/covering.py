@@ -121,7 +121,8 @@ def cover(
     with steps("schedule"):
         schedule = cover_schedule(place.routes, given.rounds, given.seed)
     with _measurer(place, name, given) as measure, steps("rounds"):
-        measured, slow = run_cover(place.routes, schedule, measure, progress, given.seed)
+        run = run_cover(place.routes, schedule, measure, progress, given.seed)
+    measured, slow = run.rounds, run.slow
     with steps("collectives"):
         runs = run_collectives(place.source, given.collectives, given.ranks_per_host, given.machine)
     ends = place.ends.ends
@@ -297,7 +298,7 @@ def _on_hosts(
     def all_send(before: Read, after: Read) -> bool:
         return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
 
-    readings, failed = cover_round(
+    taken = cover_round(
         launcher,
         pairs,
         program=given.program,
@@ -309,8 +310,10 @@ def _on_hosts(
         all_send=all_send,
         gbps=sender_gbps,
     )
-    gbps, error = _rates(np.array([r[0] for r in readings]), np.array([r[1] for r in readings]))
-    failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
+    gbps, error = _rates(np.array([r[0] for r in taken.readings]), np.array([r[1] for r in taken.readings]))
+    failures = tuple(
+        (int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(taken.failures) if reason
+    )
     return MeasuredRound(one, gbps[place.routes.port], failures, error[place.routes.port])
 
 

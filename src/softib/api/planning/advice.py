@@ -107,10 +107,13 @@ def advise(
         )
         per_money, breaks = _money(comparison)
     given = opinions(facts)
-    if comparison is None and not any(o.decides for o in given):
+    undecided = not any(o.decides for o in given)
+    if per_money is not None and undecided:
+        given = (per_money, *given)
+    if comparison is None and undecided:
         notes.append("no rule decides: a workload, for example mpi-allreduce:16K, adds time and money of each network")
     reasons = tuple(sorted(given, key=lambda o: not o.decides))
-    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes), messages)
+    return Advice(facts, reasons, verdict_of(given), comparison, breaks, tuple(notes), messages)
 
 
 def _check(facts: Facts) -> None:
@@ -140,6 +143,8 @@ def _compared(
     first ports; the share of communication in that run; its messages; and notes."""
     from softib.api.fabric import generate
     from softib.api.simulation.comparison import compare
+    from softib.api.simulation.simulate import simulate
+    from softib.workloads.workload import read
 
     rails = per_host if facts.gpus else 1
     ports = facts.hosts * rails
@@ -151,14 +156,17 @@ def _compared(
             f"compared on the first {nodes} of {facts.hosts} nodes; in larger jobs more of the slowest flows delay "
             f"the job"
         )
+    patterns = {job.pattern_name for job in read(workload).jobs}
+    reduces: dict[str, Any] = {"aggregation_nodes": True} if "aggregation" in patterns else {}
     fabric: Fabric
     if rails > 1:
-        fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False)
+        fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False, **reduces)
     else:
-        fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2)
-    from softib.api.simulation.simulate import simulate
-
-    run = simulate(fabric, workload, layer="fluid", what_if=["sensitivity"]).to_json()
+        fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2, **reduces)
+    if "multicast" in patterns:  # only the packet layer has it, and no factors of sensitivity
+        run = simulate(fabric, workload, layer="packet").to_json()
+    else:
+        run = simulate(fabric, workload, layer="fluid", what_if=["sensitivity"]).to_json()
     messages = MessageFigures(run["messages"], run["bytes"] / max(1, run["messages"]), run.get("sensitivity") or {})
     packets = int(run["bytes"]) // PACKET_BYTES
     layer = "packet"
@@ -190,9 +198,11 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
     return {**figures, "communication": 1 - row["efficiency"]}
 
 
-def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
-    """Return which side does more work for the money at middle prices, and from which price
-    difference on the other side would."""
+def _money(comparison: Comparison) -> tuple[Opinion | None, list[BreakEven]]:
+    """Return which side gives more work for the money, by middle prices (None: a price or a time is unknown), and
+    the price difference from which the other would."""
+    from softib.plan.advice import Opinion
+
     rows = [r for r in comparison.rows() if r["completion_us"]]
     sides: dict[Verdict, list[dict[str, Any]]] = {
         "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],
@@ -207,11 +217,16 @@ def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
     priced = {side: [r for r in of if r["price"] is not None] for side, of in sides.items()}
     if not all(priced.values()):
         return None, [both]
-    worth = {
-        side: max(1 / (r["completion_us"] * (r["price"]["low"] + r["price"]["high"])) for r in of)
-        for side, of in priced.items()
-    }
     middle = lambda r: (r["price"]["low"] + r["price"]["high"]) / 2
+    work = lambda r: 1 / (r["completion_us"] * middle(r))
     if ib["price"] is not None and eth["price"] is not None:
         both = dataclasses.replace(both, price_ratio=middle(ib) / middle(eth))
-    return max(worth, key=lambda side: worth[side]), [both]
+    best = {side: max(of, key=work) for side, of in priced.items()}
+    side: Verdict = max(best, key=lambda s: work(best[s]))
+    other: Verdict = "infiniband" if side == "ethernet" else "ethernet"
+    more = work(best[side]) / work(best[other]) - 1
+    reason = (
+        f"{best[side]['network']} does {more:.0%} more work for the money than {best[other]['network']}, by middle "
+        "prices"
+    )
+    return Opinion(side, reason, decides=True), [both]

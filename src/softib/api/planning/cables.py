@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from softib.plan.bill import Bill
     from softib.plan.cables import Cabling
     from softib.plan.floor import Floor
+    from softib.plan.plugs import KnownPower
     from softib.plan.price_book import CostBook
 
-__all__ = ["CableList", "CablePlan", "QuoteCheck", "plan_cables"]
+__all__ = ["CableList", "CablePlan", "PlanPower", "QuoteCheck", "plan_cables"]
 
 FORMS = {".csv": "p2p", ".ufm": "ufm", ".labels": "labels", ".svg": "elevation", ".xlsx": "bill"}
 UFM_COLUMNS = ("StartDevice", "StartPort", "EndDevice", "EndPort", "LinkType")
@@ -63,6 +64,21 @@ class QuoteCheck(Result):
         print_quote(self.differences, self.notes, console())
 
 
+class PlanPower(NamedTuple):
+    """Power of the devices and plugs of a plan, as their vendors publish it."""
+
+    watts: float
+    """Of those with a published figure."""
+    unknown: list[DeviceCount]
+    """Devices without one."""
+
+    @classmethod
+    def of(cls, parts: Sequence[KnownPower]) -> PlanPower:
+        """Return the sum of ``parts``."""
+        unknown = sum((p.unknown for p in parts), Counter[str]())
+        return cls(sum(p.watts for p in parts), [DeviceCount(name, n) for name, n in sorted(unknown.items())])
+
+
 class CablePlan(Suggests):
     """Every cable of the fabrics on a floor plan, and their bill of materials (``bill``).
 
@@ -79,17 +95,12 @@ class CablePlan(Suggests):
         return sum(e.kind == "management" for e in self._cabling.layout.elevations)
 
     @property
-    def power(self) -> tuple[float, list[DeviceCount]]:
-        """Return (watts of devices and plugs whose figure is published, devices without a published figure)."""
+    def power(self) -> PlanPower:
+        """Power of devices and plugs, management switches included."""
         from softib.plan.plugs import management_power, power_of
 
-        watts, unknown = 0.0, Counter[str]()
-        for c in self._cabling.parts:
-            some, without = power_of(c.links, c.kind, c.fabric.sizes.switches)
-            watts, unknown = watts + some, unknown + Counter(dict(without))
-        some, without = management_power(self.management_switches)
-        unknown += Counter(dict(without))
-        return watts + some, [DeviceCount(name, n) for name, n in sorted(unknown.items())]
+        parts = [power_of(c.links, c.kind, c.fabric.sizes.switches) for c in self._cabling.parts]
+        return PlanPower.of([*parts, management_power(self.management_switches)])
 
     @property
     def racks(self) -> int:
@@ -163,9 +174,9 @@ class CablePlan(Suggests):
         understood."""
         from softib.plan.quote import check_quote, read_quote
 
-        differences, notes = check_quote(self.bill, read_quote(path))
-        rows = [QuoteDifference(d.text, d.needed, d.offered) for d in differences]
-        return QuoteCheck(self._source, os.fspath(path), rows, notes)
+        quote = check_quote(self.bill, read_quote(path))
+        rows = [QuoteDifference(d.text, d.needed, d.offered) for d in quote.differences]
+        return QuoteCheck(self._source, os.fspath(path), rows, quote.notes)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``softib plan cables --json``."""
@@ -174,10 +185,8 @@ class CablePlan(Suggests):
     def _list(self) -> CableList:
         from softib.plan.plugs import watts_of
 
-        c, watts, unknown = self._cabling, 0.0, Counter[str]()
-        for part in c.parts:
-            some, without = watts_of(part.links, part.kind)
-            watts, unknown = watts + some, unknown + without
+        c = self._cabling
+        plugs = PlanPower.of([watts_of(part.links, part.kind) for part in c.parts])
         return CableList(
             source=self._source,
             fabric=c.parts[0].fabric.name,
@@ -191,8 +200,8 @@ class CablePlan(Suggests):
             lengths=[CableKind(*kind) for kind in c.by_kind()],
             bundles=[RackPair(*pair) for pair in c.bundles()],
             crowded_trays=[Tray(*tray) for tray in c.crowded_trays()],
-            watts=watts,
-            watts_unknown=[DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            watts=plugs.watts,
+            watts_unknown=plugs.unknown,
             bill=bill_of_materials(self.bill),
             locations=self.locations,
         )
@@ -296,7 +305,7 @@ def _on_floor(
 ) -> tuple[Cabling, Bill]:
     from softib.plan.bill import Part, bill_of
     from softib.plan.cables import Cabling, by_generation, cables_of
-    from softib.plan.floor import lay_out
+    from softib.plan.placement import lay_out
     from softib.plan.plugs import added
 
     arrays = [result_of(fabric).fabric for fabric in fabrics]

@@ -13,11 +13,11 @@ from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
 from softib.errors import InputError
 from softib.plan.bill_records import CostSheet, NetworkPrice, ScalingRow, bill_of_materials
-from softib.plan.design_records import DeviceCount, PriceRange
+from softib.plan.design_records import PriceRange
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
-    from softib.api.planning.cables import CablePlan
+    from softib.api.planning.cables import CablePlan, PlanPower
     from softib.plan.price_book import CostBook
 
 __all__ = ["Cost", "CostSheet", "plan_cost"]
@@ -38,8 +38,8 @@ class Cost(Suggests):
         self.bill = plan.bill
 
     @property
-    def watts(self) -> tuple[float, list[DeviceCount]]:
-        """Return (watts of devices and plugs whose figure is published, devices without a published figure)."""
+    def watts(self) -> PlanPower:
+        """Power of devices and plugs."""
         return self._plan.power
 
     @property
@@ -49,7 +49,7 @@ class Cost(Suggests):
         running = self._book.running
         if running.kwh is None or running.pue is None:
             return None
-        kwh = self.watts[0] / 1000 * HOURS_A_YEAR * running.years
+        kwh = self.watts.watts / 1000 * HOURS_A_YEAR * running.years
         return PriceRange(kwh * running.kwh.low * running.pue.low, kwh * running.kwh.high * running.pue.high)
 
     @property
@@ -115,14 +115,14 @@ class Cost(Suggests):
         return self._sheet().to_json()
 
     def _sheet(self) -> CostSheet:
-        watts, unknown = self.watts
+        power = self.watts
         last = self.rows[-1] if self.rows else None
         return CostSheet(
             source=self._plan._source,
             fabric=self._plan._cabling.parts[0].fabric.name,
             bill=bill_of_materials(self.bill),
-            watts=watts,
-            watts_unknown=unknown,
+            watts=power.watts,
+            watts_unknown=power.unknown,
             years=self._book.running.years,
             energy=self.energy,
             total=self.total,

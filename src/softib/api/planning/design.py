@@ -101,7 +101,7 @@ class Designs(Suggests):
         from softib.plan.plugs import management_power
 
         d, each = self._demand, self._book.management_switch
-        watts, unknown = management_power(self.management_switches)
+        power = management_power(self.management_switches)
         return DesignComparison(
             name=d.name,
             hosts=d.hosts,
@@ -116,8 +116,8 @@ class Designs(Suggests):
             management_price=None
             if each is None
             else PriceRange(self.management_switches * each.low, self.management_switches * each.high),
-            management_watts=watts,
-            management_watts_unknown=[DeviceCount(name, n) for name, n in unknown],
+            management_watts=power.watts,
+            management_watts_unknown=[DeviceCount(name, n) for name, n in sorted(power.unknown.items())],
             refused=list(self.refused),
             currency=self._book.currency,
             prices_of=self._book.date,
@@ -204,7 +204,7 @@ def plan_design(
     book = read_book(prices)
     if budget is not None:
         demand = largest_demand(demand, book, budget)
-    accepted, refused = designs(demand, book, seed=seed, steps=steps)
+    ranked = designs(demand, book, seed=seed, steps=steps)
     storage = []
     if storage_ports or storage_hosts:
         ports = demand.hosts * storage_ports + storage_hosts
@@ -217,5 +217,5 @@ def plan_design(
             name=f"{demand.name}-storage",
             prefix="storage-",
         )
-        storage = designs(ancillary, book, seed=seed, steps=steps)[0]
-    return Designs(demand, accepted, refused, book, storage, storage_hosts)
+        storage = designs(ancillary, book, seed=seed, steps=steps).designs
+    return Designs(demand, ranked.designs, ranked.refused, book, storage, storage_hosts)

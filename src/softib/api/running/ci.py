@@ -20,126 +20,39 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
-from xml.etree import ElementTree
 
 from softib.api.fabric import Fabric, as_fabric, generate
 from softib.api.progress import Notice
 from softib.api.running.attach import NO_RDMA
 from softib.api.running.ci_plan import PlannedFault, check_names, planned_fault, read_plan
+from softib.api.running.ci_result import (
+    INTERRUPTED,
+    INTERRUPTION,
+    NOTHING,
+    TIMED_OUT,
+    CiCommand,
+    CiFault,
+    CiRun,
+    interrupted,
+)
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
 from softib.errors import InputError, SoftibError
 from softib.fabric.node_finder import default_port
-from softib.foreign_text import shown, shown_lines
-from softib.plural import counted
-from softib.result import Result
+from softib.live.status import Moved
 from softib.source import warn
 
 __all__ = ["CiRun", "ci"]
 
 LOOK_S = 0.02
 GRACE_S = 5.0
-TIMED_OUT = 124
-"""Exit code of a run that took too long, as in timeout(1)."""
-NOTHING = 4096
-"""If verbs moved fewer bytes than this, they moved no application data."""
+STOP_S = 2.0
+"""Time limit of the commands of a cancelled run: a CI service kills a job some seconds after its first signal."""
 SHM = Path("/dev/shm")
 RECORDS = ("junit.xml", "mads.pcap", "counters.csv", "fabric.log")
-"""Files that a run writes in addition to the output of each node; the first is always written."""
-TAIL = 20
-"""Lines of output in JUnit's failure."""
-
-
-@dataclass
-class CiCommand(Result):
-    """A command on a node."""
-
-    node: str
-    command: str
-    exit_code: int
-    seconds: float
-
-
-@dataclass
-class CiFault(Result):
-    """A fault of the schedule that was injected."""
-
-    kind: str
-    where: str
-    at_s: float
-
-
-@dataclass
-class CiRun(Result):
-    """A run of ``softib ci``."""
-
-    document = "ci"
-
-    ok: bool
-    exit_code: int
-    """Exit code of the first command that failed. 3: all succeeded but verbs moved no data; 124:
-    the run took too long."""
-    problem: str
-    """Reason why it failed; empty if it succeeded."""
-    commands: list[CiCommand]
-    faults: list[CiFault]
-    verbs_bytes: int
-    """Bytes sent and received by verbs at all ports of hosts; a message between two hosts counts at both."""
-    ip_bytes: int
-    """The same for IP over InfiniBand."""
-    ready_s: float
-    """Seconds until the fabric was up."""
-    seconds: float
-    artifacts: str | None
-    """The folder with the evidence of a failure."""
-
-    def line(self) -> str:
-        """Return the result in one line."""
-        verdict = "passed" if self.ok else f"failed: {self.problem}"
-        faults = "".join(f"; {f.kind} {f.where} at {f.at_s:.1f} s" for f in self.faults)
-        ip = f", IP {self.ip_bytes:,}" if self.ip_bytes else ""
-        return (
-            f"{verdict}; fabric up in {self.ready_s:.1f} s, {counted(len(self.commands), 'command')} in "
-            f"{self.seconds:.1f} s; verbs moved {self.verbs_bytes:,} bytes{ip}{faults}"
-        )
-
-    def to_junit(self) -> str:
-        """Return JUnit XML: one test case per command, one for the use of verbs, and one if the run
-        failed because of its faults or its time limit."""
-        failed = sum(c.exit_code != 0 for c in self.commands)
-        other = not self.ok and (self.exit_code in (NO_RDMA, TIMED_OUT) or not failed)
-        of_run = other and self.exit_code != NO_RDMA
-        counts = {"tests": str(len(self.commands) + 1 + of_run), "failures": str(failed + other), "errors": "0"}
-        root = ElementTree.Element("testsuites", {"name": "softib ci", **counts})
-        unused = self.verbs_bytes < NOTHING and self.exit_code != NO_RDMA
-        suite = ElementTree.SubElement(root, "testsuite", {"name": "softib ci", "skipped": str(int(unused)), **counts})
-        for c in self.commands:
-            where = {"classname": f"softib.ci.{c.node}", "name": shown(c.command), "time": f"{c.seconds:.3f}"}
-            case = ElementTree.SubElement(suite, "testcase", where)
-            if c.exit_code:
-                failure = {"type": "exit code", "message": f"exit code {c.exit_code}"}
-                ElementTree.SubElement(case, "failure", failure).text = self._tail(c)
-        case = ElementTree.SubElement(suite, "testcase", {"classname": "softib.ci", "name": "verbs moved data"})
-        if self.exit_code == NO_RDMA:
-            ElementTree.SubElement(case, "failure", {"type": "no RDMA", "message": shown(self.problem)})
-        elif unused:
-            ElementTree.SubElement(case, "skipped", {"message": "verbs moved no data before the run failed"})
-        if of_run:
-            case = ElementTree.SubElement(suite, "testcase", {"classname": "softib.ci", "name": "faults, time limit"})
-            ElementTree.SubElement(case, "failure", {"type": "run", "message": shown(self.problem)})
-        ElementTree.indent(root)
-        return '<?xml version="1.0" encoding="us-ascii"?>\n' + ElementTree.tostring(root, "us-ascii").decode() + "\n"
-
-    def _tail(self, command: CiCommand) -> str:
-        if self.artifacts is None:
-            return ""
-        with contextlib.suppress(OSError):
-            lines = (Path(self.artifacts) / f"{command.node}.log").read_text(errors="replace").splitlines()
-            return shown_lines("\n".join(lines[-TAIL:]))
-        return ""
+"""What a run writes, the first one always, beside the output of each node."""
 
 
 def ci(
@@ -149,6 +62,7 @@ def ci(
     nodes: Sequence[str] = (),
     faults: Sequence[str] = (),
     net: bool = False,
+    allow_ip: bool = False,
     artifacts: str | os.PathLike[str] = "softib-ci",
     timeout: float | None = 3600,
     output: IO[bytes] | None = None,
@@ -159,11 +73,16 @@ def ci(
     ``commands``: one command for each of ``nodes`` (default: the first host), a command by node, or
     the path of a file that contains them (``nodes:``, and optionally ``fabric:`` and ``faults:``).
     ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
-    ``net``: in the networks of the nodes. ``artifacts``: the folder to which ``junit.xml`` is
-    written and, after a failure, ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
-    each command. ``timeout``: seconds for the commands (None: no limit). ``output`` receives their
-    output (default: stdout). Raises :class:`InputError` for an invalid fault, node or fabric.
+    ``net``: in the networks of the nodes. ``allow_ip``: pass if only IP over InfiniBand moved data, with ``net``.
+    ``artifacts``: the folder to which ``junit.xml`` is
+    written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
+    each command. ``timeout``: seconds for the commands
+    (None: no limit). ``output`` takes their output (default:
+    stdout). Raises :class:`InputError` for an invalid fault, node or fabric, and
+    :class:`KeyboardInterrupt` after an interruption, once the records are written.
     """
+    if allow_ip and not net:
+        raise InputError("allow_ip needs net: without it the commands have no IP over InfiniBand")
     if isinstance(commands, str | os.PathLike):
         plan = read_plan(commands)
         commands, source, faults = plan.commands, source or plan.source, [*plan.faults, *faults]
@@ -174,14 +93,22 @@ def ci(
     _make(folder)
     with _runtime_folder() as scratch:
         began = time.monotonic()
-        with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
-            ready = time.monotonic() - began
-            run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
-            run.to_its_end(timeout)
-            result = run.result(ready, notice)
-            if not result.ok:
-                (scratch / "counters.csv").write_text(_counters(fabric))
+        result = interrupted(each)
+        try:
+            with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
+                ready = time.monotonic() - began
+                run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
+                run.to_its_end(timeout)
+                result = run.result(ready, allow_ip)
+                if not result.ok:
+                    (scratch / "counters.csv").write_text(_counters(fabric))
+        except KeyboardInterrupt:  # while the fabric starts or stops
+            if result.commands:
+                result.ok, result.exit_code, result.problem = False, INTERRUPTED, INTERRUPTION
         _keep(result, scratch, folder)
+    if result.exit_code == INTERRUPTED:
+        notice(result.line())
+        raise KeyboardInterrupt
     return result
 
 
@@ -244,7 +171,7 @@ class _Run:
         )
         self.faults: list[CiFault] = []
         self.cable = "" if all(f.where for f in schedule) else self._between_ends()
-        self.timed_out, self.limit_s = False, 0.0
+        self.timed_out, self.limit_s, self.interrupted = False, 0.0, False
         self.began = time.monotonic()
         self.ended: dict[str, float] = {}
         self.children: dict[str, subprocess.Popen[bytes]] = {}
@@ -270,7 +197,7 @@ class _Run:
                 self.output.flush()
 
     def to_its_end(self, timeout: float | None) -> None:
-        """Wait for the commands and inject faults meanwhile."""
+        """Wait for the commands, or until an interruption, and inject faults meanwhile."""
         self.limit_s = timeout or 0.0
         try:
             while len(self.ended) < len(self.children):
@@ -283,14 +210,16 @@ class _Run:
                 if self.timed_out or (failed and len(self.ended) < len(self.children)):
                     break
                 time.sleep(LOOK_S)
+        except KeyboardInterrupt:
+            self.interrupted = True
         finally:
             self._end()
         for thread in self.threads:
             thread.join(GRACE_S)
 
     def _end(self) -> None:
-        """End the processes that still run: after a failure of another command, a timeout, or Ctrl-C."""
-        until = time.monotonic() + GRACE_S
+        """End what still runs: after a failure of another command, a timeout, or Ctrl-C."""
+        until = time.monotonic() + (STOP_S if self.interrupted else GRACE_S)
         for node, child in self.children.items():
             while child.poll() is None:
                 how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
@@ -315,14 +244,14 @@ class _Run:
         hop = hops[1] if len(hops) > 2 else hops[0]
         return f"{hop.node}[{hop.out_port}]"
 
-    def result(self, ready: float, notice: Notice) -> CiRun:
-        """Return the result."""
+    def result(self, ready: float, allow_ip: bool) -> CiRun:
+        """Return the result; ``allow_ip``: it passes if only IP over InfiniBand moved data."""
         moved = self.fabric.moved()
         commands = [
             CiCommand(node, shlex.join(command), _code(self.children[node]), round(self.ended[node], 3))
             for node, command in self.commands.items()
         ]
-        code, problem = self._verdict(commands, moved.verbs)
+        code, problem = self._verdict(commands, moved, allow_ip)
         return CiRun(
             ok=code == 0,
             exit_code=code,
@@ -336,7 +265,9 @@ class _Run:
             artifacts=None,
         )
 
-    def _verdict(self, commands: list[CiCommand], verbs: int) -> tuple[int, str]:
+    def _verdict(self, commands: list[CiCommand], moved: Moved, allow_ip: bool) -> tuple[int, str]:
+        if self.interrupted:
+            return INTERRUPTED, INTERRUPTION
         if self.timed_out:
             return TIMED_OUT, f"the commands did not end within {self.limit_s:g} s (--timeout)"
         failed = [c for c in commands if c.exit_code]
@@ -346,11 +277,14 @@ class _Run:
         if self.schedule:
             names = ", ".join(f"{f.kind} at {f.at_s:g} s" for f in self.schedule)
             return 1, f"the commands ended before {names}, so the fault was not injected"
-        if verbs < NOTHING:
-            return NO_RDMA, f"the commands succeeded, but verbs moved no data: {self._causes(commands[0].node)}"
+        if moved.verbs < NOTHING and not (allow_ip and moved.ip):
+            return (
+                NO_RDMA,
+                f"the commands succeeded, but verbs moved no data: {self._causes(commands[0].node, moved.ip)}",
+            )
         return 0, ""
 
-    def _causes(self, node: str) -> str:
+    def _causes(self, node: str, ip: int) -> str:
         from softib.api.running.attach import attachment_of
         from softib.api.running.fallback import causes
         from softib.live.launch.preload import find_program
@@ -360,6 +294,8 @@ class _Run:
             reasons = causes(self.fabric._instance, place, Path(find_program(self.commands[node][0])), os.environ)
             if reasons:
                 return "; ".join(reasons)
+        if ip:
+            return f"they moved {ip:,} bytes by IP over InfiniBand; use --allow-ip if they are meant to"
         return "they used TCP or shared memory, or have no data"
 
 

@@ -3,8 +3,10 @@
 fabric: cluster.yaml          # beside this file; without it eight hosts on four leaves
 nodes:
   host-0001: ./server
-  host-0002: ./client --count 100
+  host-0002: cd build && ./client
 faults: [link-down@2s]
+
+A line of text runs in a shell; a list of words runs without a shell.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
 QUESTIONS = ("list",)
 """Kinds of ``softib fault`` that inject no fault."""
 KEYS = ("fabric", "nodes", "faults")
+SHELL = frozenset("|&;<>()$`*?[~#={!\n")
+"""Characters with a meaning for a shell."""
 
 
 @dataclass
@@ -100,7 +104,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     commands = {}
     for node, command in nodes.items():
         try:
-            arguments = shlex.split(command) if isinstance(command, str) else command
+            arguments = _words(command) if isinstance(command, str) else command
         except ValueError:  # an open quotation
             arguments = None
         if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
@@ -114,3 +118,10 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     ):
         raise InputError(f"{path}: fabric: is a path, and faults: a list of texts, for example link-down@2s")
     return Plan(commands, None if source is None else str(Path(path).parent / source), faults)
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command line; a line with characters of the shell is run by ``sh -c``. Raises
+    :class:`ValueError` for an open quotation."""
+    words = shlex.split(command)
+    return ["sh", "-c", command] if words and SHELL & set(command) else words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from softib.workloads.trust import Dataset
     from softib.workloads.workload import Workload
 
-__all__ = ["Against", "AgainstRow", "against", "dataset_of", "nodes_of_log"]
+__all__ = ["Against", "AgainstRow", "ComparedLog", "against", "dataset_of", "nodes_of_log"]
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,17 @@ class Against(Result):
     rows: list[AgainstRow]
 
 
-def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Simulated) -> tuple[Against, Dataset]:
-    """Compare the log in ``path`` with the predictions of ``run`` for its job in ``work``. Also
-    return the log as measurements of the machine. Raises :class:`InputError`, one line, if the log
-    is of another benchmark or of other nodes."""
+class ComparedLog(NamedTuple):
+    """A log compared with a run."""
+
+    against: Against
+    dataset: Dataset
+    """The log as measurements of the machine."""
+
+
+def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Simulated) -> ComparedLog:
+    """Compare the log in ``path`` with the predictions of ``run`` for its job in ``work``. Raises
+    :class:`InputError` if it is of another benchmark or of other nodes."""
     from softib.analysis.calibration.calibration import half_width
     from softib.analysis.calibration.predicting import log_ratio, values_of
     from softib.workloads.benchmark_logs.log import read_log
@@ -71,7 +78,7 @@ def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Sim
     inside = None if any(r.low is None for r in rows) else sum(r.low <= r.measured <= r.high for r in rows)  # type: ignore[operator]
     error = float(np.mean([abs(r.error) for r in rows]))
     ratios = log_ratio(log, predicted)
-    return (
+    return ComparedLog(
         Against(log.path, log.program, job.name or log.pattern, log.unit, error, inside, rows),
         dataset_of(log, job, hosts, nodes, error, half_width(ratios)),
     )

@@ -77,6 +77,8 @@ class Figures(Result):
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Percentiles."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
+    """A job each: ``began_us`` of its first message, ``ended_us`` of its last completion at the sender, and
+    ``gbps``, its bytes between the two."""
     slowest: list[SlowMessage | SlowPhase] = field(default_factory=list)
     """Messages, or phases, that took longest."""
     ports: list[BusyPortFigures] | None = field(default=None, metadata=OPTIONAL)

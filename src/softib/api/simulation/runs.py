@@ -182,8 +182,9 @@ class Run:
         measured = read_machine(record.machine).datasets if record.machine else ()
         hosts = replace(result.hosts, measured=measured)
         if record.against and with_log:
-            self.against, dataset = against(record.against, result.workload, hosts, predict)
-            hosts = replace(hosts, measured=(dataset, *measured))
+            compared = against(record.against, result.workload, hosts, predict)
+            self.against = compared.against
+            hosts = replace(hosts, measured=(compared.dataset, *measured))
         self.result = replace(result, hosts=hosts)
 
     def run_jobs_alone(self) -> None:

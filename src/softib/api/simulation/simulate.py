@@ -62,7 +62,8 @@ def scaling(
     fabric = as_fabric(source)
     if not len(hosts_of(fabric.arrays)):
         fabric = bring_up(fabric).fabric
-    each, adapters = nodes_of_job(job, hosts_of(fabric.arrays))
+    placed = nodes_of_job(job, hosts_of(fabric.arrays))
+    each, adapters = placed.gpus, placed.adapters
     rows: list[dict[str, Any]] = []
     for count in gpus:
         nodes, left = divmod(count, each)

@@ -58,12 +58,12 @@ def compile(as_json: bool) -> int:
     import softib
 
     began = time.monotonic()
-    count, folder = softib.compile_kernels(show_line)
+    compiled = softib.compile_kernels(show_line)
     seconds = time.monotonic() - began
     if as_json:
-        print_json(Compiled(count, str(folder), round(seconds, 3)).to_json())
+        print_json(Compiled(compiled.kernels, str(compiled.folder), round(seconds, 3)).to_json())
     else:
-        print_notice(f"{counted(count, 'kernel')} in {folder}, {seconds:.0f} s")
+        print_notice(f"{counted(compiled.kernels, 'kernel')} in {compiled.folder}, {seconds:.0f} s")
     return 0
 
 

@@ -250,6 +250,19 @@ def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: A
     return 1 if result.differences else 0
 
 
+@command.command()
+@click.argument("name", required=False)
+@json_option
+def devices(name: str | None, as_json: bool) -> int:
+    """List the catalogue: adapters, switches, Ethernet switches and cables, and the number of figures
+    with a source and without. With NAME: each figure of that device, with its source.
+    """
+    import softib
+
+    print_result(softib.devices(name), as_json)
+    return 0
+
+
 def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:
     import softib
 

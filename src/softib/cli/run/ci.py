@@ -42,6 +42,7 @@ from softib.cli.shared.output import print_json, print_notice
     ),
 )
 @click.option("--net", is_flag=True, help="In the networks of the nodes, with IP over InfiniBand.")
+@click.option("--allow-ip", is_flag=True, help="With --net, pass if only IP over InfiniBand moved data.")
 @click.option(
     "--artifacts",
     metavar="DIR",
@@ -66,6 +67,7 @@ def command(
     file: str | None,
     faults: tuple[str, ...],
     net: bool,
+    allow_ip: bool,
     artifacts: str,
     timeout: float,
     as_json: bool,
@@ -87,12 +89,15 @@ def command(
         raise click.UsageError("add a program (softib ci -- CMD ...) or --file FILE")
     if file is not None and node is not None:
         raise click.UsageError("--file names the nodes; leave out --node")
+    if allow_ip and not net:
+        raise click.UsageError("--allow-ip needs --net: without it PROGRAM has no IP over InfiniBand")
     run = softib.ci(
         list(program) if file is None else file,
         source=source,
         nodes=[n.strip() for n in node.split(",")] if node else (),
         faults=faults,
         net=net,
+        allow_ip=allow_ip,
         artifacts=artifacts,
         timeout=timeout,
         output=sys.stderr.buffer if as_json else None,

@@ -157,9 +157,9 @@ def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: 
     """Let the target compare FILE with a namespace. Exit code 1 if they differ."""
     with _connect(address, nqn, namespace) as disk:
         began = time.monotonic()
-        equal, size = disk.compare_file(file, offset)
-    _print("compare", offset, size, began, as_json, equal)
-    return 0 if equal else 1
+        compared = disk.compare_file(file, offset)
+    _print("compare", offset, compared.size, began, as_json, compared.equal)
+    return 0 if compared.equal else 1
 
 
 @command.command()

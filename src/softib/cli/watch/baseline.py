@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -13,21 +12,6 @@ from softib.cli.shared.options import all_option, every_option, json_option
 from softib.cli.shared.output import Steps, print_json, print_problems, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
-from softib.result import Result
-
-
-@dataclass
-class Recorded(Result):
-    """A baseline that was written."""
-
-    document = "baseline-record"
-
-    file: str
-    name: str
-    nodes: int
-    """Nodes of the fabric; 0 if only measurements are known."""
-    pairs: dict[str, int]
-    """Test → measured pairs."""
 
 
 @click.group()
@@ -72,9 +56,9 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
     Example: softib baseline record friday.json pod --accepted friday.jsonl
     """
     recorded = _made(source, accepted, rounds, every)
-    recorded.save(file)
+    written = recorded.save(file)
     if as_json:
-        print_json(Recorded(file, **recorded.summary()).to_json())
+        print_json(written.to_json())
         return 0
     click.echo(shown(f"{file}: {repr(recorded).strip('<>')}"))
     return 0

@@ -113,7 +113,7 @@ def _of_cable(
 
 def needed_seconds(case: Case, gbps: float) -> float:
     """Return how long a link of this rate must be observed without an error to show the floor: the
-    time of three errors."""
+    time in which three errors are expected at the floor."""
     return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
 
 
@@ -143,7 +143,7 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
 
 
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
-    """Report NDR cables, and cables of unknown rate, whose device states an effective or symbol
+    """Report NDR cables, and cables of unknown rate, if their device states an effective or symbol
     error ratio beyond NVIDIA's levels."""
     ndr = np.array([r <= 0 or speed_name(r) == "NDR" for r in case.best_rate.tolist()], bool)
     worst = {kind: np.fmax.reduce(case.level(f"{kind}_ber"), axis=0, initial=0.0) for kind in ("symbol", "effective")}

@@ -94,7 +94,8 @@ ENFORCEMENT_OFF = code(
     "enforcement-off",
     Severity.ERROR,
     "switches do not check P_Keys of packets from hosts: a host that changes its own table can join any partition",
-    "set part_enforce both (or in), and no_partition_enforcement FALSE; softib's manager needs a partitions.conf too",
+    "set part_enforce both (or in), and no_partition_enforcement FALSE; softib's manager needs a partitions.conf or "
+    "softib serve --tenants, too",
 )
 ENFORCEMENT_WIDER = code(
     "enforcement-wider",
@@ -123,7 +124,7 @@ SA_SHOWS_MKEY = code(
 
 
 def pkey_text(key: int) -> str:
-    """Return the P_Key as OpenSM writes it, with the membership."""
+    """Return the P_Key with the membership, as OpenSM writes it."""
     return f"{key & ~FULL:#06x} ({'full' if key & FULL else 'limited'})"
 
 

@@ -20,7 +20,7 @@ UNLINKED_HCA_PORT = code(
     "check the cable and the transceiver, and that the switch port is enabled",
 )
 SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv", "iblinkinfo")
-"""Formats that list only reached nodes: a node without a link is reported."""
+"""Formats that list only reached nodes: a listed node without a link is reported."""
 
 
 def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
@@ -37,6 +37,7 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
     linked = f.port_cable[rows] >= 0
     share = np.bincount(at, linked) / np.bincount(at) if len(at) else np.zeros(0)
     bad = rows[~linked & (share[at] > 0.5)]
+    bad = bad[np.argsort(view.port_place[bad])]
     wanted = c.pattern.expected[bad]
     place_of = {p: q for a, b in c.suspects.missing for p, q in ((a, b), (b, a))}
     by_switch: dict[int, list[int]] = {}
@@ -65,6 +66,7 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
     f = view.fabric
     cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0
     lone = np.flatnonzero(view.is_host & ~cabled)
+    lone = lone[np.argsort(view.node_place[lone])]
     if f.source.format not in SCANS or not len(lone) or not cabled.any():
         return
     evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
@@ -104,6 +106,7 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
             having = f.port_node[ports[f.port_num[ports] == number]]
             if SAME * len(alike) <= len(having) < len(alike):
                 lacking += [(n, number, len(having), len(alike)) for n in np.setdiff1d(alike, having).tolist()]
+    lacking.sort(key=lambda one: (int(view.node_place[one[0]]), one[1]))
     if len(lacking) > MANY:
         where = [_location(view, node, number) for node, number, _, _ in lacking]
         yield finding(
@@ -126,7 +129,7 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
 
 
 def _location(view: FabricView, node: int, number: int) -> Location:
-    """Return the place of a port that may be above the adapter's number of ports as listed."""
+    """Return the location of a port, whose number may be larger than the adapter's listed number of ports."""
     whole = view.node_location(node)
     return Location(whole.node, whole.guid, number, whole.shown)
 

@@ -20,6 +20,9 @@ __all__ = ["Shape", "dragonfly", "dragonfly_plus", "grid"]
 MOST = 0.9
 FEW_LINKS = 4
 """Number of wrong cables that do not change the type of a small fabric."""
+FEW_GROUP_PAIRS = 6
+"""Number of pairs of groups without a cable that do not change the type of a small dragonfly: three exchanges of two
+cables separate that many."""
 
 
 @dataclass
@@ -49,7 +52,7 @@ def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _slack(wanted: float) -> float:
-    """Return how many of ``wanted`` links may differ: few, and of few links at most a quarter."""
+    """Return how many of ``wanted`` links may differ: a small share, and at most a quarter if there are few links."""
     return min(max(FEW_LINKS, (1 - MOST) * wanted), wanted // 4)
 
 
@@ -58,7 +61,7 @@ def _about(count: int, wanted: float) -> bool:
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
-    """Return the class that nearly all linked switches are of."""
+    """Return the class of nearly all linked switches."""
     usual, count = mode(labels.class_of[linked])
     return labels.classes[usual] if usual >= 0 and count >= MOST * len(linked) else None
 
@@ -154,11 +157,12 @@ def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool)
     size = np.bincount(shape.group[shape.group >= 0])
     shape.groups = len(size)
     low, high = np.minimum(g, h)[g != h], np.maximum(g, h)[g != h]
+    wanted = len(size) * (len(size) - 1) // 2
     joined = len(np.unique(low.astype(np.int64) * len(size) + high))
     complete = int((size * (size - 1) // 2).sum())
     local = int((g == h).sum())
     return (
         len(size) >= 2
-        and joined >= MOST * len(size) * (len(size) - 1) / 2 - 1
+        and joined >= wanted - max((1 - MOST) * wanted + 1, min(FEW_GROUP_PAIRS, wanted // 6))
         and (not inside or (complete > 0 and _about(local, complete)))
     )

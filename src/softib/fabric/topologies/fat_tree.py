@@ -7,7 +7,7 @@ Vanneschi, IPPS 1997; Zahavi's RLFT): 36 ports, 3 tiers: 11,664 hosts on 1,620 s
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from softib.fabric.topologies.params import (
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
 from softib.plural import counted
 
-__all__ = ["KIND", "host_ports", "shape_of"]
+__all__ = ["KIND", "SizedTree", "host_ports", "shape_of"]
 
 NAME = "fat-tree"
 MAX_LEVELS = 8
@@ -57,7 +57,14 @@ def build(values: dict[str, Any]) -> Fabric:
     return b.build()
 
 
-def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
+class SizedTree(NamedTuple):
+    """The shape of a tree, and its number of hosts."""
+
+    shape: TreeShape
+    hosts: int
+
+
+def shape_of(radix: int, values: dict[str, Any]) -> SizedTree:
     """Return the shape and number of hosts of a tree of ``radix``-port switches. Raises
     :class:`TopologyError`."""
     levels, hosts, parallel = values["levels"], values["hosts"], values["parallel"]
@@ -83,7 +90,7 @@ def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
             + (f", with {h} host ports and {u} uplinks a leaf" if u and u != h else ""),
         )
     _check_parallel(radix, u, cables)
-    return grow(radix, h, u, -(-hosts // h), most, cables), hosts
+    return SizedTree(grow(radix, h, u, -(-hosts // h), most, cables), hosts)
 
 
 def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def stated_name(path: str | Path) -> str:
 
     name = None
     with contextlib.suppress(InputError):
-        name = load_yaml(Path(path))[0].get("name") if Path(path).is_file() and is_fabric_yaml(path) else None
+        name = load_yaml(Path(path)).data.get("name") if Path(path).is_file() and is_fabric_yaml(path) else None
     return name if isinstance(name, str) and name else Path(path).name.split(".")[0]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from softib.live.acceptance.launchers import Program
 
-__all__ = ["LIMIT_S", "run_benchmark"]
+__all__ = ["LIMIT_S", "BenchmarkRun", "run_benchmark"]
 
 LIMIT_S = 1800.0
 """Seconds that a benchmark may take."""
@@ -18,27 +19,36 @@ REASON_LINES = 3
 """Number of lines of output in a message: mpirun wraps its messages."""
 
 
-def run_benchmark(command: Sequence[str], limit_s: float = LIMIT_S) -> tuple[str, str, float]:
-    """Return (output, reason of a failure or "", seconds). The command runs without a shell, its
-    launcher (mpirun, srun) starts it on the hosts; it is ended if it takes longer than
-    ``limit_s``."""
+class BenchmarkRun(NamedTuple):
+    """A finished run of a benchmark."""
+
+    output: str
+    failure: str
+    """Reason of a failure; empty if the run succeeded."""
+    seconds: float
+
+
+def run_benchmark(command: Sequence[str], limit_s: float = LIMIT_S) -> BenchmarkRun:
+    """Run ``command`` without a shell. Its launcher (mpirun, srun) starts it on the hosts; it is
+    ended if it takes longer than ``limit_s``."""
     began = time.monotonic()
     program = Program(list(command))
     try:
         while program.code is None:
             if time.monotonic() > began + limit_s:
-                return program.output, f"not finished after {limit_s:.0f} s", time.monotonic() - began
+                reason = f"not finished after {limit_s:.0f} s"
+                return BenchmarkRun(program.output, reason, time.monotonic() - began)
             time.sleep(LOOK_S)
         output, code = program.output, program.code
     finally:
         program.end()
     seconds = time.monotonic() - began
     if len(output) > OUTPUT_MOST:
-        return "", f"printed more than {OUTPUT_MOST >> 20} MiB", seconds
+        return BenchmarkRun("", f"printed more than {OUTPUT_MOST >> 20} MiB", seconds)
     if code:
         text = _reason_of(output)
-        return output, f"ended with exit code {code}: {text}" if text else f"ended with exit code {code}", seconds
-    return output, "", seconds
+        return BenchmarkRun(output, f"ended with exit code {code}" + (f": {text}" if text else ""), seconds)
+    return BenchmarkRun(output, "", seconds)
 
 
 def _reason_of(output: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from softib.live.acceptance.launchers import Launcher
 from softib.live.acceptance.pair_runs import ENDLESS, REACHED_S, RETRY_S, PairPrograms, Pairs
 from softib.live.acceptance.perftest import Run
 
-__all__ = ["cover_round"]
+__all__ = ["CoverReadings", "cover_round"]
 
 DEPTH, MOST_DEPTH = 16, 512
 """Number of messages that each sender has posted, and its maximum on a running fabric."""
@@ -26,6 +26,15 @@ LOOK_S = 0.5
 T = TypeVar("T")
 
 
+class CoverReadings(NamedTuple, Generic[T]):
+    """Readings of counters while all flows send."""
+
+    readings: list[T]
+    """About one a second, two at least."""
+    failures: list[str]
+    """The error of each pair; empty without one."""
+
+
 def cover_round(
     launcher: Launcher,
     pairs: Pairs,
@@ -38,9 +47,9 @@ def cover_round(
     read: Callable[[], T],
     all_send: Callable[[T, T], bool],
     gbps: float,
-) -> tuple[list[T], list[str]]:
+) -> CoverReadings[T]:
     """Return the readings over ``seconds`` (about one per second, at least two), and the error of
-    each pair ("" if there is none).
+    each pair.
 
     Each pair sends messages of ``size`` bytes one way until the last reading is there. The first
     reading is taken when ``all_send`` accepts the two readings before it, because a program does
@@ -66,7 +75,7 @@ def cover_round(
         failed = [
             "" if p.outcome is None else p.outcome.reason or "ended before the counters were read" for p in started
         ]
-        return [*readings, read()], failed
+        return CoverReadings([*readings, read()], failed)
     finally:
         for one in started:
             one.end()

@@ -7,25 +7,33 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.errors import InputError, UnreadableFile
 from softib.input_files import FILE_LIMIT, read_text
 from softib.plain_values import load_json
 
-__all__ = ["KEY", "Journal", "read_journal"]
+__all__ = ["KEY", "Journal", "JournalContent", "read_journal"]
 
 KEY = "softib_accept_journal"
 VERSION = 1
 
 
-def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return (plan, entries). An incomplete last line is ignored. Raises :class:`UnreadableFile` if
+class JournalContent(NamedTuple):
+    """What a journal holds."""
+
+    plan: dict[str, Any]
+    entries: list[dict[str, Any]]
+    """One for each finished batch."""
+
+
+def read_journal(path: str | os.PathLike[str]) -> JournalContent:
+    """Return the plan and the entries. An incomplete last line is ignored. Raises :class:`UnreadableFile` if
     the file is not a journal."""
     rows = list(_parsed(read_text(path, "journal", FILE_LIMIT, "replace").splitlines()))
     if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
         raise UnreadableFile(f"{os.fspath(path)}: not a journal of softib accept; name the file that a run wrote")
-    return rows[0], [r for r in rows[1:] if isinstance(r, dict)]
+    return JournalContent(rows[0], [r for r in rows[1:] if isinstance(r, dict)])
 
 
 def _parsed(lines: list[str]) -> Iterator[Any]:

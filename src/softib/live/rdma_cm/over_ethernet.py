@@ -1,19 +1,25 @@
 """rdma_cm over Ethernet: what a program sees of an id whose port is a RoCE adapter.
 
 Requests and paths are InfiniBand's inside the fabric. Programs get what Linux' cma.c gives them over Ethernet: GIDs
-made from IP addresses, RoCE v2, an address vector with a GRH and no LIDs.
+made from IP addresses, RoCE v2, an address vector with a GRH and no LIDs. So do captures.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from softib.iba.mad_codec import codec
-from softib.iba.sa_records import PathRecord
-from softib.live.rdma_cm.address import Addresses
-from softib.live.sysfs.roce import ROCE_V2_INDEX, ip_of, mapped
+import numpy as np
 
-__all__ = ["over_ethernet"]
+from softib.iba.cm import REQ
+from softib.iba.constants import LID_PERMISSIVE
+from softib.iba.mad_codec import codec
+from softib.iba.roce_frames import RoceEnds
+from softib.iba.sa_records import PathRecord
+from softib.iba.smp import ATTR_AT
+from softib.live.rdma_cm.address import Addresses
+from softib.live.sysfs.roce import ROCE_V2_INDEX, ip_of, mac_of, mapped
+
+__all__ = ["as_over_ethernet", "ends_of", "over_ethernet"]
 
 HOP_LIMIT = 64
 """Hop limit of packets to another host: Linux' default (ip_default_ttl)."""
@@ -39,3 +45,23 @@ def _ip_gid(a: Addresses, gid: bytes) -> bytes:
         return mapped(IPV4_GROUPS | int.from_bytes(gid[12:], "big"))
     peer = a.port_of_gid(gid) if len(gid) == 16 else None
     return gid if peer is None else mapped(ip_of(peer))
+
+
+def ends_of(source: int, destination: int) -> RoceEnds:
+    """Return the addresses of frames of RoCE v2 between two port rows."""
+    gids = mapped(ip_of(source)), mapped(ip_of(destination))
+    return RoceEnds(mac_of(source), gids[0], mac_of(destination), gids[1], version=2)
+
+
+def as_over_ethernet(mad: np.ndarray, ends: RoceEnds) -> np.ndarray:
+    """Return a MAD of the connection manager as Linux sends it over Ethernet: a request names the GIDs of ``ends``
+    and, with a hop limit above 1, permissive LIDs (``cm_format_req``)."""
+    if int.from_bytes(mad[ATTR_AT : ATTR_AT + 2], "big") != REQ.attr:
+        return mad
+    out = mad.copy()
+    body = out[-REQ.size :]
+    for name, value in (("local", ends.source_gid), ("remote", ends.destination_gid)):
+        getattr(REQ, f"primary_{name}_lid").set(body, LID_PERMISSIVE)
+        getattr(REQ, f"primary_{name}_gid").set(body, np.frombuffer(value, np.uint8))
+    REQ.primary_hop_limit.set(body, HOP_LIMIT)
+    return out

@@ -8,15 +8,27 @@ restates it for verbs.
 
 from __future__ import annotations
 
-import socket
 import struct
 
 from softib.fabric.model import Fabric
 
-__all__ = ["GIDS", "NETWORK", "ROCE_V2_INDEX", "ip_of", "is_ethernet", "mapped", "roce_gid", "roce_type"]
+__all__ = [
+    "GIDS",
+    "NETWORK",
+    "ROCE_V2_INDEX",
+    "ip_of",
+    "is_ethernet",
+    "mac_of",
+    "mac_of_gid",
+    "mapped",
+    "roce_gid",
+    "roce_type",
+]
 
 NETWORK = 127 << 24 | 64 << 16
 """127.64.0.0/10: 2^22 addresses, all of the loopback device."""
+NETWORK_SIZE = 1 << 22
+LINK_LOCAL = b"\xfe\x80" + bytes(6)
 GIDS = 16
 ROCE_V2_INDEX = 3
 """The GID of RoCE v2 over IPv4: what rdma_cm uses."""
@@ -40,15 +52,29 @@ def mapped(ip: int) -> bytes:
     return bytes(10) + b"\xff\xff" + struct.pack("!I", ip)
 
 
+def mac_of(port: int) -> bytes:
+    """Return the MAC of port row ``port``."""
+    return bytes([MAC_HEAD]) + port.to_bytes(5, "big")
+
+
+def mac_of_gid(gid: bytes) -> bytes:
+    """Return the MAC of the port that has ``gid``: from a link-local address, or from an IPv4 address of
+    :data:`NETWORK`; zeros for another GID."""
+    if gid.startswith(LINK_LOCAL):
+        return bytes([gid[8] ^ 2]) + gid[9:11] + gid[13:]
+    row = int.from_bytes(gid[12:], "big") - NETWORK - 1
+    return mac_of(row) if gid.startswith(mapped(0)[:12]) and 0 <= row < NETWORK_SIZE else bytes(6)
+
+
 def roce_gid(port: int, index: int) -> bytes:
     """Return GID ``index`` of an Ethernet port, 16 bytes; zeros for an empty entry."""
     if FIRST_OF_IPV4 <= index <= LAST_OF_IPV4:
         return mapped(ip_of(port))
     if index > LAST_OF_IPV4:
         return bytes(16)
-    mac = bytes([MAC_HEAD]) + port.to_bytes(5, "big")
+    mac = mac_of(port)
     eui64 = bytes([mac[0] ^ 2]) + mac[1:3] + b"\xff\xfe" + mac[3:]  # RFC 4291, appendix A
-    return socket.inet_pton(socket.AF_INET6, "fe80::")[:8] + eui64
+    return LINK_LOCAL + eui64
 
 
 def roce_type(index: int) -> str:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import RESPONSE_BIT, VENDOR2_CLASSES
+from softib.iba.constants import RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
 from softib.iba.smp import CLASS_AT, METHOD_AT, VERSION_AT
+from softib.live.umad_client.abi import CLASS_VERSION, MANAGES
 
-__all__ = ["AGENTS", "Agent", "AgentTable", "has_rmpp"]
+__all__ = ["AGENTS", "MANAGERS_AGENTS", "Agent", "AgentTable", "has_rmpp"]
 
 AGENTS = 32
 VERSIONS = 8
@@ -56,6 +57,13 @@ class Agent:
         """Return whether both would accept the same MAD. A port gives each MAD to only one agent."""
         same = (self.mgmt_class, self.version, self.oui) == (other.mgmt_class, other.version, other.oui)
         return same and bool(self.methods & other.methods)
+
+
+MANAGERS_AGENTS = tuple(
+    Agent(int(klass == MgmtClass.SUBN_ADM), klass, CLASS_VERSION.get(klass, 1), methods, 0, klass == MgmtClass.SUBN_ADM)
+    for klass, methods in MANAGES.items()
+)
+"""The agents of a subnet manager, which it would register on a umad device."""
 
 
 class AgentTable:

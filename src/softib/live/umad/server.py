@@ -14,7 +14,7 @@ import os
 import selectors
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from softib.live.mad_router import MadRouter
 from softib.live.sysfs.node_desc import Descriptions
 from softib.live.sysfs.node_profile import NodeProfile
 from softib.live.sysfs.views import Views
-from softib.live.umad.agents import Agent
+from softib.live.umad.agents import MANAGERS_AGENTS, Agent
 from softib.live.umad.file import IssmFile, RmppPayload, UmadFile
 from softib.live.umad.kernels import AGENT_AT
 from softib.live.umad.requests import UmadRequests
@@ -149,8 +149,16 @@ class UmadServer(SeqpacketServer):
             int(request["oui"]) if klass in VENDOR2_CLASSES else 0,
             bool(rmpp) and not request["user_rmpp"],
         )
-        here = [f for f in self.files.values() if isinstance(f, UmadFile) and f.port == file.port]
-        return *file.table.add(agent, rmpp, (a for f in here for a in f.table.agents.values())), None
+        return *file.table.add(agent, rmpp, self._agents_at(file.port)), None
+
+    def _agents_at(self, port: int) -> Iterator[Agent]:
+        """Yield the agents on ``port``: those of open files, and those of a manager without one (in this process,
+        or of ibsim's protocol)."""
+        for station in self.router.stations.at(port):
+            if isinstance(station, UmadFile):
+                yield from station.table.agents.values()
+            elif station.issm and not isinstance(station, IssmFile):
+                yield from MANAGERS_AGENTS
 
     def _open(self, request: Any, issm: bool, sock: socket.socket) -> tuple[int, int, UmadFile | IssmFile | None]:
         view = self.views.known.get(request["view"].decode("utf-8", "replace"))
@@ -158,7 +166,7 @@ class UmadServer(SeqpacketServer):
         port = view.port(number) if view is not None and number is not None else None
         if port is None:
             return errno.ENXIO, 0, None
-        if issm and any(f.issm and f.port == port for f in self.files.values()):
+        if issm and self.router.stations.has_manager(port):
             return errno.EAGAIN, 0, None
         number = self._number()
         if number is None:

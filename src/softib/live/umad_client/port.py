@@ -40,6 +40,7 @@ from softib.live.umad_client.kernels import (
     exchange,
     parse,
 )
+from softib.live.umad_client.manager_on_port import second_manager
 from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 
 __all__ = ["WIRE_WINDOW", "UmadPort"]
@@ -140,10 +141,7 @@ class UmadPort:
         except OSError as error:
             name = MgmtClass(mgmt_class).name
             if methods and error.errno == errno.EINVAL:
-                raise InputError(
-                    f"{self.device}: another program already takes MADs of class {name}; is a subnet "
-                    f"manager running on this port?"
-                ) from None
+                raise InputError(second_manager(self.device)) from None
             raise InputError(f"{self.device}: no agent of class {name}: {error.strerror}") from None
         return registered_id(bytes(request))
 
@@ -166,8 +164,8 @@ class UmadPort:
             except OSError as error:
                 held = error.errno in (errno.EAGAIN, errno.EBUSY)
                 if not held or time.monotonic() >= patience_end:
-                    why = "another subnet manager runs on this port" if held else f"{error.strerror}; {_remedy(error)}"
-                    raise InputError(f"{self.device.issm_path}: {why}") from None
+                    failed = f"{self.device.issm_path}: {error.strerror}; {_remedy(error)}"
+                    raise InputError(second_manager(self.device) if held else failed) from None
             time.sleep(0.01)
 
     # -- MADs --

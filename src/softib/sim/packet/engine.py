@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
 
-__all__ = ["execute", "outcome_of", "run", "service_levels"]
+__all__ = ["MessageSls", "execute", "outcome_of", "run", "service_levels"]
 
 ROCE_HEADERS = 62
 """Bytes of a RoCEv2 frame in addition to payload and extended headers: Ethernet 14 and FCS 4, IPv4
@@ -195,17 +195,25 @@ def execute(
     return Execution(net, state, status, (*notes, *steady.notes()))
 
 
-def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the SL of each message, and notes; ``path_sl`` as in :func:`run`."""
+class MessageSls(NamedTuple):
+    """The SL of each message."""
+
+    sl: np.ndarray
+    """int64[messages]"""
+    notes: tuple[str, ...]
+
+
+def service_levels(m: Messages, path_sl: np.ndarray | None) -> MessageSls:
+    """Return the SL of each message; ``path_sl`` as in :func:`run`."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
-        return sl, ()
+        return MessageSls(sl, ())
     if path_sl is None:
-        return np.where(unnamed, 0, sl), ("no path record stated an SL: SL 0 is used",)
+        return MessageSls(np.where(unnamed, 0, sl), ("no path record stated an SL: SL 0 is used",))
     if len(path_sl) != len(m):
         raise InputError(f"path_sl has {counted(len(path_sl), 'row')} for {counted(len(m), 'message')}")
-    return np.where(unnamed, path_sl.astype(np.int64), sl), ()
+    return MessageSls(np.where(unnamed, path_sl.astype(np.int64), sl), ())
 
 
 def _run(

@@ -28,6 +28,7 @@ from softib.iba.rates import MTU_BYTES
 __all__ = [
     "DEFAULT_BASE",
     "DEFAULT_PARTITIONS",
+    "DEFAULT_RATE",
     "FULL",
     "KEYWORDS",
     "LIMITED",

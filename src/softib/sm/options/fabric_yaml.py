@@ -165,7 +165,7 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
     for step in policy.steps:
         if step.config:
             path = str(folder / step.config)
-            stated, _ = read_options(_text(path), path)
+            stated = read_options(_text(path), path).options
             keys = {
                 key: value
                 for key, value in {**section, **stated}.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.errors import InputError
 from softib.routing.engine import ENGINES, engines
@@ -21,7 +21,7 @@ from softib.sm.options.qos import QOS_OPTIONS
 from softib.sm.options.softib_options import SOFTIB_OPTIONS
 from softib.sm.options.values import number, plain_text, truth
 
-__all__ = ["OPTIONS", "engines_of", "read_options", "read_value", "unknown_to_opensm"]
+__all__ = ["OPTIONS", "ReadOptions", "engines_of", "read_options", "read_value", "unknown_to_opensm"]
 
 
 OPENSM = (
@@ -147,9 +147,16 @@ SL_LISTS = (
 """Options with one line per SL; the lines add up."""
 
 
-def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
-    """Return (softib's name → value, notes) for a file's ``text``: the options as OpenSM interprets
-    them, and notes on options that are not used.
+class ReadOptions(NamedTuple):
+    """The options of a file, and notes on those that are not used."""
+
+    options: dict[str, Any]
+    """softib's name → value."""
+    notes: list[str]
+
+
+def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
+    """Return the options in ``text`` as OpenSM interprets them.
 
     Raises :class:`InputError` with file, line and a correction, but only for options specific to softib.
     """
@@ -173,9 +180,8 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
         )
         notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in engine_notes]
     lost = [key for key in stated.changed if key not in OPTIONS]
-    return options, notes + [
-        f"{name}: {note}" for note in not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
-    ]
+    unused = not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
+    return ReadOptions(options, notes + [f"{name}: {note}" for note in unused])
 
 
 def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:

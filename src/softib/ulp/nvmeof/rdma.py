@@ -15,6 +15,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,14 +23,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softib.errors import InputError, PeerError
+from softib.iba.roce_frames import RoceEnds
+from softib.live.sysfs.roce import mac_of_gid
 
 __all__ = [
+    "CmEvent",
     "ConnectionRequest",
     "Event",
     "EventChannel",
     "Listener",
     "Memory",
     "Path",
+    "PreparedConnection",
     "QueuePair",
     "Rejected",
     "connect",
@@ -42,7 +47,9 @@ CALLS = {"poll_cq": 88, "req_notify_cq": 96, "post_send": 200, "post_recv": 208}
 SYMBOL = "softib_nvmeof_"
 QPN_AT, LKEY_AT, CHANNEL_FD_AT = 52, 36, 8
 """In ``ibv_qp``, ``ibv_mr`` and ``ibv_comp_channel``."""
-QP_ATTR_SIZE, PORT_ATTR_SIZE = 144, 52
+QP_ATTR_SIZE, PORT_ATTR_SIZE, GID_ENTRY_SIZE = 144, 52, 32
+ETHERNET = 2
+"""``ibv_port_attr.link_layer``; the types of ``ibv_gid_entry`` are 1 for RoCE v1 and 2 for RoCE v2."""
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 PS_TCP, QPT_RC = 0x0106, 2
 READS = 16
@@ -167,6 +174,7 @@ def _verbs() -> ctypes.CDLL:
     lib.ibv_query_qp.argtypes = [c_void_p, c_void_p, c_int, c_void_p]
     lib.ibv_query_port.argtypes = [c_void_p, c_uint8, c_void_p]
     lib.ibv_query_pkey.argtypes = [c_void_p, c_uint8, c_int, c_void_p]
+    lib._ibv_query_gid_ex.argtypes = [c_void_p, c_uint32, c_uint32, c_void_p, c_uint32, ctypes.c_size_t]
     lib.ibv_get_cq_event.argtypes = [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]
     lib.ibv_ack_cq_events.argtypes = [c_void_p, c_uint32]
     return lib
@@ -241,6 +249,17 @@ class Memory:
             self._region = 0
 
 
+class CmEvent(NamedTuple):
+    """An event of a connection."""
+
+    kind: int
+    status: int
+    address: int
+    """Of its id."""
+    parameters: _Parameters
+    private_data: bytes
+
+
 class EventChannel:
     """The channel on which events of connections arrive."""
 
@@ -249,9 +268,8 @@ class EventChannel:
         self.fd = _word(self.pointer, c_int)
         os.set_blocking(self.fd, False)
 
-    def get(self, timeout_s: float | None) -> tuple[int, int, int, _Parameters, bytes] | None:
-        """Return the next event: its type, status, the address of its id, its parameters and private
-        data; None after ``timeout_s``."""
+    def get(self, timeout_s: float | None) -> CmEvent | None:
+        """Return the next event; None after ``timeout_s``."""
         event = POINTER(_Event)()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while _cm().rdma_get_cm_event(self.pointer, byref(event)):
@@ -266,7 +284,7 @@ class EventChannel:
         content = event.contents
         conn = _Parameters.from_buffer_copy(content.conn)
         data = ctypes.string_at(conn.private_data, conn.private_data_len) if conn.private_data else b""
-        result = content.event, content.status, ctypes.addressof(content.id.contents), conn, data
+        result = CmEvent(content.event, content.status, ctypes.addressof(content.id.contents), conn, data)
         _cm().rdma_ack_cm_event(event)
         return result
 
@@ -300,7 +318,8 @@ class Listener:
 
 
 class Path(NamedTuple):
-    """Addresses of a connection's packets. ``sends_from``, ``receives_from``: PSNs."""
+    """Addresses of a connection's packets. ``sends_from``, ``receives_from``: PSNs; ``roce``: of RoCE, else
+    None."""
 
     lid: int
     peer_lid: int
@@ -311,6 +330,7 @@ class Path(NamedTuple):
     mtu: int
     sl: int
     pkey: int
+    roce: RoceEnds | None
 
 
 class QueuePair:
@@ -376,7 +396,16 @@ class QueuePair:
         mtu, rq_psn, sq_psn, peer = (int(state[at : at + 4].view("<u4")[0]) for at in (8, 20, 24, 28))
         lids = int(port[34:36].view("<u2")[0]), int(state[80:82].view("<u2")[0])
         qpn = _word(qp + QPN_AT, c_uint32)
-        return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value))
+        roce = self._roce(number, int(state[76]), state[56:72].tobytes()) if port[46] == ETHERNET else None
+        return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value), roce)
+
+    def _roce(self, port: int, index: int, peer: bytes) -> RoceEnds:
+        """Return the addresses of frames between GID ``index`` of ``port`` and GID ``peer``."""
+        lib, entry = _verbs(), np.zeros(GID_ENTRY_SIZE, np.uint8)
+        if lib._ibv_query_gid_ex(self.id.contents.verbs, port, index, entry.ctypes.data, 0, GID_ENTRY_SIZE):
+            raise _failed("ibv_query_gid_ex")
+        gid, version = entry[:16].tobytes(), int(entry[24:28].view("<u4")[0])
+        return RoceEnds(mac_of_gid(gid), gid, mac_of_gid(peer), peer, version)
 
     def memory(self, size: int, remote: bool = False) -> Memory:
         """Return ``size`` bytes of registered memory with the lifetime of this object."""
@@ -468,11 +497,18 @@ class ConnectionRequest:
         _cm().rdma_destroy_id(self.id)
 
 
+class PreparedConnection(NamedTuple):
+    """A queue pair with a route to its peer."""
+
+    pair: QueuePair
+    finish: Callable[[], bytes]
+    """Connects it after its receives are posted, and returns the peer's private data."""
+
+
 def connect(
     channel: EventChannel, address: str, port: int, sends: int, receives: int, private_data: bytes
-) -> tuple[QueuePair, Any]:
-    """Return a queue pair for a connection to ``address``, and a function that connects it
-    after its receives are posted and returns the peer's private data. Raises :class:`InputError`
+) -> PreparedConnection:
+    """Return a queue pair for a connection to ``address``. Raises :class:`InputError`
     for an invalid address, :class:`PeerError` if it cannot be reached."""
     try:
         destination = _sockaddr(address, port)
@@ -511,7 +547,7 @@ def connect(
             raise _failed("rdma_connect")
         return _expect(channel, Event.ESTABLISHED, where, "not reachable")
 
-    return pair, finish
+    return PreparedConnection(pair, finish)
 
 
 def _expect(channel: EventChannel, wanted: int, where: str, otherwise: str) -> bytes:
@@ -520,10 +556,12 @@ def _expect(channel: EventChannel, wanted: int, where: str, otherwise: str) -> b
     event = channel.get(CONNECT_S)
     if event is None:
         raise PeerError(f"{where}: no answer within {CONNECT_S:g} s")
-    kind, status, _, _, data = event
-    if kind == Event.REJECTED:
-        raise Rejected(f"{where} refused the connection" + (": no target listens there" if status == 8 else ""), data)
-    if kind != wanted:
-        reason = f" ({os.strerror(-status)})" if -4096 < status < 0 else ""
+    if event.kind == Event.REJECTED:
+        raise Rejected(
+            f"{where} refused the connection" + (": no target listens there" if event.status == 8 else ""),
+            event.private_data,
+        )
+    if event.kind != wanted:
+        reason = f" ({os.strerror(-event.status)})" if -4096 < event.status < 0 else ""
         raise PeerError(f"{where}: {otherwise}{reason}")
-    return data
+    return event.private_data

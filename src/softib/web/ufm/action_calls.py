@@ -9,6 +9,7 @@ service, which may never have seen the device behind it.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from softib.tenants.model import CableEnd, IsolatedPort, guid_text
 from softib.tenants.service import TenantService
 from softib.web.events import Event
 from softib.web.served import Served
-from softib.web.ufm.authority import id_of, operator_of, owner_of, submit
+from softib.web.ufm.authority import account_of, id_of, operator_of, owner_of, submit
 from softib.web.ufm.fabric_calls import Reading
 from softib.web.ufm.fabric_rows import guid_of
 
@@ -59,8 +60,16 @@ class _Action(BaseModel):
 def add_action_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
     """Enter the calls."""
 
+    acting = threading.Lock()
+
     def act(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
-        account, request_id = operator_of(request), id_of(request)
+        """Act on ports, one request after the other: the row of a port and its state change together."""
+        operator_of(request)
+        with acting:
+            return act_alone(request, action, names, isolates, away)
+
+    def act_alone(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
+        account, request_id = account_of(request), id_of(request)
         cables = {name: _ends(reading, service, name) for name in names}
 
         def enter(text: str, ports: Mapping[str, IsolatedPort | None], repeats: bool) -> int:
@@ -76,8 +85,8 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
                 if why := cut_off(wire, [[one.end for one in ends] for ends in cables.values()]):
                     raise Refused(why)
             at_s, isolated = service.clock(), list(service.state.isolated.values())
-            known = lambda ends: any(port.has(one.end) for port in isolated for one in ends)
-            entered = {name: IsolatedPort(at_s, ends) for name, ends in cables.items() if not known(ends)}
+            isolated_on = lambda ends: any(port.has(one.end) for port in isolated for one in ends)
+            entered = {name: IsolatedPort(at_s, ends) for name, ends in cables.items() if not isolated_on(ends)}
             revision = enter(f"{action} of {_listed(names)}{' begins' * (isolates is None)}", entered, True)
         failed, done = dict[str, str](), set[str]()
         for state in states:
@@ -99,7 +108,7 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
             number = enter(text, in_use, revision is None)
             revision = number if revision is None else revision
         served.events.add(Event(served.clock(), "source", "info", f"{account.name}: {text}"))
-        served.read_again()
+        served.reread()
         if failed:
             raise PartlyDone(action, changed, failed)
         return revision

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
-from softib.errors import InputError, PeerError
+from softib.errors import InputError
 from softib.tenants import changes, writer
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, Refused
@@ -76,7 +77,7 @@ def submit(
     digest = hashlib.sha256(content).hexdigest()
     made = writer.Request(change, account.name, action, request_id, digest, owner_of(account), returns=returns)
     if account.role == "tenant":
-        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.manager_port)
+        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.operators_port)
         made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
     return service.submit(made)
 
@@ -90,9 +91,9 @@ def _canonical(body: bytes) -> bytes:
         return body
 
 
-def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager: int | None) -> str:
-    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of the subnet
-    ``manager`` (None: not known yet). The right to the partition that the request names comes before anything that the
+def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operators_port: Callable[[int], str]) -> str:
+    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of operators
+    (``operators_port``). The right to the partition that the request names comes before anything that the
     change says of it."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
@@ -105,10 +106,8 @@ def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, manager
         if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
             raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
         for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
-            if manager is None:
-                raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
-            if guid == manager:
-                raise changes.Forbidden(f"port {guid_text(guid)} is the subnet manager's; only operators may add it")
+            if whose := operators_port(guid):
+                raise changes.Forbidden(f"port {guid_text(guid)} is {whose}; only operators may add it")
             others = (draft.partition(k) for k in draft.memberships(guid))
             if any(p is not None and p.tenant not in ("", tenant) for p in others):
                 raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")

@@ -24,9 +24,12 @@ class Empty(TypedDict):
 
 
 class Qos(TypedDict):
+    """``rate_limit`` 2.5: no rate is set; ``group_rate``: that of the partition's IPoIB group, in Gb/s."""
+
     mtu_limit: int
     service_level: int
     rate_limit: float
+    group_rate: NotRequired[float]
 
 
 class PkeyGuid(TypedDict):

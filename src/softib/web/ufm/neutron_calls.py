@@ -64,7 +64,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
         tenant = account_of(request).tenant
         if kind == "Network":
             pkey = _pkey(body)
-            service.refuse_held_key(pkey)
+            service.quarantine.refuse_held(pkey)
             network: Change = lambda draft: _put_network(draft, pkey, body.id, tenant)
             return done(request, body, "Neutron network", network, pkey)
         guid = _guid(body)

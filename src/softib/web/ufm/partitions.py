@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from softib.errors import InputError
 from softib.tenants import changes
@@ -27,7 +27,23 @@ Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
 
 
-class _Pkey(BaseModel):
+def _not_a_flag(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_not_a_flag)]
+Number = Annotated[float, BeforeValidator(_not_a_flag)]
+"""Numbers of clients, some of which send them as text."""
+
+
+class _Body(BaseModel, extra="forbid"):
+    """A body of UFM's calls about partitions. A misspelt ``membership`` would make full members, so an unknown name is
+    an error; no known client sends one."""
+
+
+class _Pkey(_Body):
     pkey: str
     index0: StrictBool | None = None
     ip_over_ib: StrictBool | None = None
@@ -44,10 +60,10 @@ class _Members(_Pkey):
         return _members(self.guids, self.membership if self.memberships is None else list(self.memberships))
 
 
-class _Qos(BaseModel):
-    mtu_limit: int = 2
-    service_level: int = 0
-    rate_limit: float = 2.5
+class _Qos(_Body):
+    mtu_limit: Whole = 2
+    service_level: Whole = 0
+    rate_limit: Number = 2.5
 
 
 class _Add(_Pkey, _Qos):
@@ -63,7 +79,7 @@ class _Hosts(_Pkey):
     membership: Membership = "full"
 
 
-class _Remove(BaseModel):
+class _Remove(_Body):
     pkey: str
     guids: Guids
 
@@ -92,6 +108,8 @@ def _document(service: TenantService, partition: Partition, guids: bool, qos: bo
     if qos:
         q = partition.qos
         out["qos_conf"] = {"mtu_limit": q.mtu, "service_level": q.sl, "rate_limit": q.rate}
+        if partition.ip_over_ib:
+            out["qos_conf"]["group_rate"] = q.group_rate
     if guids:
         out["guids"] = [_guid(service, partition, guid, member) for guid, member in partition.members.items()]
         if partition.everyone:
@@ -146,7 +164,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
         members: Collection[int] = (),
     ) -> dict[str, Any]:
         if pkey not in service.state.partitions:
-            await run_in_threadpool(service.refuse_held_key, pkey, members)
+            await run_in_threadpool(service.quarantine.refuse_held, pkey, members)
         await asyncio.wrap_future(submit(service, request, action, change, pkey))
         return {}
 

@@ -3,7 +3,7 @@ isolation, dry runs, accounts, import and export."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,8 @@ from softib.tenants.changes import Change, NotThere, Options
 from softib.tenants.findings import Finding
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
-from softib.tenants.service import RELEASE, Resting, TenantService
+from softib.tenants.quarantine import Resting
+from softib.tenants.service import RELEASE, TenantService
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision
 from softib.web.ufm.authority import TAKES_ID, account_of, operator_of, submit
@@ -247,7 +248,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def quarantine(request: Request) -> list[Resting]:
         """Return the P_Keys that are not assigned now, and the ports that may hold them."""
         operator_of(request, ("admin", "operator", "viewer"))
-        return service.resting()
+        return service.quarantine.resting()
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
@@ -297,10 +298,10 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
         operator_of(request)
         if body.format == "ufm":
-            partitions, notes = from_ufm(body.content)
+            partitions, notes = from_ufm(body.content), list[str]()
         elif isinstance(body.content, str):
             partitions, notes = from_conf(
-                body.content, "partitions.conf", service.taken_keys(), list(service.state.partitions.values())
+                body.content, "partitions.conf", service.quarantine.taken(), list(service.state.partitions.values())
             )
         else:
             raise InputError("content: must be the text of partitions.conf")
@@ -308,7 +309,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         if body.dry_run:
             return _Imported(rows=service.rehearse(change), notes=notes)
         for partition in partitions:
-            service.refuse_held_key(partition.pkey, partition.members)
+            service.quarantine.refuse_held(partition.pkey, partition.members)
         return _Imported(revision=submit(service, request, "import", change).result().revision, notes=notes)
 
     @app.post("/backup")
@@ -317,7 +318,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
-        return _Backup(file=str(path))
+        return _Backup(file=str(path.resolve()))
 
     @app.post("/restore", response_model_exclude_none=True)
     def restore(request: Request, body: _Restore) -> _Restored:
@@ -334,7 +335,10 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
     for p in partitions:
         old = draft.partition(p.pkey)
         options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
-        changes.set_members(draft, p.pkey, p.members, options, service.view.room)
+        before = old.members if old else {}
+        # Neither form has the names of hosts by which members were added.
+        members = {g: replace(m, host=before[g].host) if g in before else m for g, m in p.members.items()}
+        changes.set_members(draft, p.pkey, members, options, service.view.room)
         if p.everyone:
             changes.set_everyone(draft, p.everyone)
     return f"{counted(len(partitions), 'partition')} entered"

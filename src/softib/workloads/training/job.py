@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "states_gb", "step_of"]
+__all__ = ["JobNodes", "figures_of", "nodes_of_job", "notes_of", "part_of_job", "states_gb", "step_of"]
 
 MOST_BUCKETS = 8
 """Default number of gradient buckets that are sent during the backward pass; there are fewer if
@@ -201,7 +201,16 @@ def parts_of(step: Step, took_us: float) -> dict[str, float]:
     return {**parts, "rest_us": rest, "efficiency": parts["compute_us"] / took_us if took_us > 0 else 0.0}
 
 
-def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:
-    """Return (GPUs of a node, adapters int64[nodes, nics]) of the hosts chosen by ``job``."""
+class JobNodes(NamedTuple):
+    """The nodes of a job."""
+
+    gpus: int
+    """Of each node."""
+    adapters: np.ndarray
+    """int64[nodes, nics]"""
+
+
+def nodes_of_job(job: TrainingStep, hosts: Hosts) -> JobNodes:
+    """Return the nodes of the hosts chosen by ``job``."""
     placed = machine_of_job(job, hosts.name, rows_of(job, hosts), hosts.gbps)
-    return placed.machine.gpus, placed.adapters
+    return JobNodes(placed.machine.gpus, placed.adapters)

@@ -101,7 +101,7 @@ def _mapping(name: str, settings: Any) -> dict[str, Any]:
     if isinstance(settings, str):
         from softib.plain_yaml import load_yaml
 
-        settings, _ = load_yaml(Path(settings), f"file of settings of {name}", "name: value")
+        settings = load_yaml(Path(settings), f"file of settings of {name}", "name: value").data
     if not isinstance(settings, Mapping):
         raise InputError(
             f"{name}: {settings!r} is not a mapping of settings; use a mapping or the name of a YAML or JSON file"

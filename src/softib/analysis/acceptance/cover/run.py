@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from softib.analysis.acceptance.cover.measured import MeasuredRound, SlowDirecti
 from softib.analysis.acceptance.cover.routes import CoverRoutes
 from softib.analysis.acceptance.cover.schedule import CoverRound, CoverSchedule, confirming_round
 
-__all__ = ["MORE", "run_cover"]
+__all__ = ["MORE", "CoverRun", "run_cover"]
 
 MORE = 5
 """Maximum number of rounds after those of the schedule."""
@@ -19,9 +20,16 @@ Measure = Callable[[CoverRound], MeasuredRound]
 Progress = Callable[[int, int], None]
 
 
+class CoverRun(NamedTuple):
+    """The measured rounds of a cover run, and the slow directions that they show."""
+
+    rounds: list[MeasuredRound]
+    slow: SlowDirections
+
+
 def run_cover(
     routes: CoverRoutes, schedule: CoverSchedule, measure: Measure, progress: Progress, seed: int = 0
-) -> tuple[list[MeasuredRound], SlowDirections]:
+) -> CoverRun:
     """Measure every round of the schedule, and further rounds while slow directions are not
     distinguished. ``progress`` is called with rounds done and all rounds."""
     rounds: list[MeasuredRound] = []
@@ -40,7 +48,7 @@ def run_cover(
         rounds.append(measure(one))
         progress(len(rounds), len(rounds))
         slow = slow_directions(routes, rounds)
-    return rounds, slow
+    return CoverRun(rounds, slow)
 
 
 def _unclear(routes: CoverRoutes, slow: SlowDirections) -> np.ndarray:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softib.fabric.formats.base import Problems, shown
 from softib.fabric.model import Fabric
 
-__all__ = ["NONE", "Legal", "Section", "SectionWriter", "read_sections"]
+__all__ = ["NONE", "Legal", "Section", "SectionWriter", "SectionsOfFile", "read_sections"]
 
 NONE = -1
 """Value of :meth:`Section.column` for ``N/A`` and for fields that are not numbers."""
@@ -75,9 +75,16 @@ class Section:
         return np.array(values, np.uint64), np.array(there, bool)
 
 
-def read_sections(
-    lines: list[str], wanted: Callable[[str], bool], problems: Problems
-) -> tuple[dict[str, Section], dict[str, int]]:
+class SectionsOfFile(NamedTuple):
+    """The sections of a .db_csv."""
+
+    wanted: dict[str, Section]
+    """Name → section, of the requested sections."""
+    rows_of: dict[str, int]
+    """Name → number of rows, of every section."""
+
+
+def read_sections(lines: list[str], wanted: Callable[[str], bool], problems: Problems) -> SectionsOfFile:
     """Return the ``wanted`` sections of a .db_csv, and the number of rows of every section.
     Truncated sections and rows with a wrong number of fields are problems.
     """
@@ -106,7 +113,7 @@ def read_sections(
         problems.add(len(lines), f"section {current.name} at line {current.line} has no end: the file is truncated")
         _close(current, sections, rows_of, problems)
     _check_index(sections.pop("INDEX_TABLE", None), rows_of, lines, problems)
-    return {n: s for n, s in sections.items() if wanted(n)}, rows_of
+    return SectionsOfFile({n: s for n, s in sections.items() if wanted(n)}, rows_of)
 
 
 def _row(section: Section, number: int, line: str, problems: Problems) -> None:

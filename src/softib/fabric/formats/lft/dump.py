@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,13 +29,28 @@ from softib.input_files import text_content
 from softib.plural import counted, plural
 from softib.whole_files import write_file
 
-__all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
+__all__ = ["LidsOfFile", "TablesOfFile", "read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
 
 
-def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """Return the tables (``uint8[switches, lft_cap]``, 255 = no route) in the fabric's order of
-    switches, and the problems. Raises :class:`UnreadableFile` if the file cannot be read or holds no
-    table of a switch of ``fabric``.
+class TablesOfFile(NamedTuple):
+    """Forwarding tables of a file."""
+
+    lft: np.ndarray
+    """uint8[switches, lft_cap] in the fabric's order of switches; 255 = no route."""
+    problems: list[Problem]
+
+
+class LidsOfFile(NamedTuple):
+    """LIDs that a file of tables states."""
+
+    lids: np.ndarray
+    """uint16[ports]; 0 = not stated."""
+    problems: list[Problem]
+
+
+def read_lfts(path: str | Path, fabric: Fabric) -> TablesOfFile:
+    """Return the tables of the switches of ``fabric``. Raises :class:`UnreadableFile` if the
+    file cannot be read or has no table of such a switch.
     """
     got = text_content(path, kind="dump of tables")
     data = got.data
@@ -59,7 +75,7 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     _check_totals(dump, problems)
     for switch in np.flatnonzero(~np.isin(np.arange(fabric.sizes.switches), owner)):
         problems.add(0, f"no table of switch {fabric.node_name(int(fabric.switch_node[switch]))}")
-    return lft, sorted(problems, key=lambda p: p.line)
+    return TablesOfFile(lft, sorted(problems, key=lambda p: p.line))
 
 
 _DESTINATION = re.compile(
@@ -73,18 +89,17 @@ LIDS_WITHIN = 8 << 20
 shorter."""
 
 
-def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """Return the LIDs that a dump_lfts dump states for its destinations (``uint16[ports]``, 0 = not
-    stated), and the problems. This allows checking tables of fabrics whose file has no LIDs
-    (netlists, ``.topo``). A destination is found by PortGUID, otherwise by a name that only one
-    node has: port 0 of a switch, the first linked port of a CA. The flit simulator's rows have no
-    LIDs; they are in its ``.hcas`` file.
+def read_lids(path: str | Path, fabric: Fabric) -> LidsOfFile:
+    """Return the LIDs that a dump_lfts dump states for its destinations, for fabrics
+    whose file has no LIDs (netlists, ``.topo``). A destination is found by PortGUID, otherwise by the
+    name of exactly one node: port 0 of a switch, the first linked port of a CA. The flit simulator's
+    rows have no LIDs; they are in its ``.hcas`` file.
     """
     data = text_content(path, kind="dump of tables").data
     if not data.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{path}: the file is empty; give a dump of tables")
     if looks_like_omnet(data):
-        return read_hcas(hcas_of(Path(path)), fabric)
+        return LidsOfFile(*read_hcas(hcas_of(Path(path)), fabric))
     text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
     destinations: dict[tuple[str | None, ...], int] = {}  # LID, PortGUID and name → line; subnets share LIDs
@@ -114,7 +129,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
             problems.add(
                 at_line, f"LID {lid} belongs to {name!r}, which is {counted(len(ports), 'port')} of the fabric"
             )
-    return out, list(problems)
+    return LidsOfFile(out, list(problems))
 
 
 def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:

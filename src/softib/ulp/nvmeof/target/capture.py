@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
 from softib.iba.crc import ICRC_SIZE
 from softib.iba.headers import BTH, LNH, LRH, Operation
 from softib.iba.mad_packets import with_crcs
-from softib.iba.pcap import PcapFile
+from softib.iba.pcap import PcapFile, pcap_records
+from softib.iba.roce_frames import roce_frames, udp_source_port
 from softib.ulp.nvmeof.rdma import Path
 
 __all__ = ["CapsuleCapture"]
@@ -18,6 +20,8 @@ __all__ = ["CapsuleCapture"]
 SEND_ONLY_WITH_INVALIDATE = 0x17
 INCOMING, INVALIDATES = 0, 2
 WORD, PSN_MASK = 4, 0xFFFFFF
+KIND, SIZE, PSN, NS, MESSAGE = range(5)
+"""Words of a row of a queue's trace; the message follows to its end."""
 
 
 class CapsuleCapture:
@@ -28,39 +32,44 @@ class CapsuleCapture:
         self._file, self._lock = PcapFile(path), threading.Lock()
 
     def write(self, rows: np.ndarray, path: Path) -> None:
-        """Write rows of a queue's trace."""
+        """Write rows of a queue's trace in their order; messages of one kind and size are made at once."""
+        records: list[list[bytes]] = [[] for _ in rows]
+        alike = rows[:, KIND] << 32 | rows[:, SIZE]
+        for key in np.unique(alike).tolist():
+            which = np.flatnonzero(alike == key)
+            for packets in _packets(rows[which], path):
+                made = pcap_records(packets, rows[which, NS], ethernet=path.roce is not None)
+                for row, record in zip(which.tolist(), made, strict=True):
+                    records[row].append(record.tobytes())
         with self._lock:
-            for row in rows:
-                kind, size, psn, ns = (int(v) for v in row[:4])
-                for packet in _packets(kind, row[4:].view(np.uint8)[:size], psn, path):
-                    self._file.write(packet[None, :], ns)
+            self._file.put(b"".join(record for of_row in records for record in of_row))
+            self._file.flush()  # a reader sees it now, and a second signal while the target ends loses none
 
     def close(self) -> None:
         """End the file."""
         self._file.close()
 
 
-def _packets(kind: int, message: np.ndarray, psn: int, path: Path) -> list[np.ndarray]:
-    """Return the packets of a SEND."""
-    ends = (path.peer_lid, path.lid, path.qpn) if kind == INCOMING else (path.lid, path.peer_lid, path.peer_qpn)
-    parts = [message[at : at + path.mtu] for at in range(0, len(message), path.mtu)]
-    packets = []
-    for i, part in enumerate(parts):
-        names = {(True, True): "ONLY", (True, False): "FIRST", (False, True): "LAST"}
-        opcode = int(Operation[f"SEND_{names.get((i == 0, i == len(parts) - 1), 'MIDDLE')}"])
-        extended = np.zeros(0, np.uint8)
-        if kind == INVALIDATES:
-            opcode, extended = SEND_ONLY_WITH_INVALIDATE, np.zeros(WORD, np.uint8)
-        pad = -len(part) % WORD
-        dwords = (LRH.size + BTH.size + len(extended) + len(part) + pad + ICRC_SIZE) // WORD
-        lrh = LRH.pack(sl=path.sl, lnh=int(LNH.BTH), slid=ends[0], dlid=ends[1], pkt_len=dwords)
-        bth = BTH.pack(
-            opcode=opcode,
-            pad_count=pad,
-            pkey=path.pkey,
-            dest_qp=ends[2],
-            ack_req=i == len(parts) - 1,
-            psn=(psn + i) & PSN_MASK,
-        )
-        packets.append(with_crcs(np.concatenate([lrh, bth, extended, part, np.zeros(pad, np.uint8)])))
-    return packets
+def _packets(rows: np.ndarray, path: Path) -> Iterator[np.ndarray]:
+    """Yield the first packet of each SEND of ``rows``, then the second ones; the messages have one kind and size."""
+    kind, size = int(rows[0, KIND]), int(rows[0, SIZE])
+    messages = np.ascontiguousarray(rows[:, MESSAGE:]).view(np.uint8)[:, :size]
+    incoming = kind == INCOMING
+    from_lid, to_lid = (path.peer_lid, path.lid) if incoming else (path.lid, path.peer_lid)
+    from_qp, to_qp = (path.peer_qpn, path.qpn) if incoming else (path.qpn, path.peer_qpn)
+    for number, at in enumerate(range(0, size, path.mtu)):
+        part = messages[:, at : at + path.mtu]
+        first, last = at == 0, at + path.mtu >= size
+        place = {(True, True): "ONLY", (True, False): "FIRST", (False, True): "LAST"}.get((first, last), "MIDDLE")
+        opcode = SEND_ONLY_WITH_INVALIDATE if kind == INVALIDATES else int(Operation[f"SEND_{place}"])
+        pad = -part.shape[1] % WORD
+        psn = (rows[:, PSN] + number) & PSN_MASK
+        bth = BTH.pack(opcode=opcode, pad_count=pad, pkey=path.pkey, dest_qp=to_qp, ack_req=int(last), psn=psn)
+        extended = np.zeros((len(rows), WORD if kind == INVALIDATES else 0), np.uint8)
+        content = np.concatenate([bth, extended, part, np.zeros((len(rows), pad), np.uint8)], axis=1)
+        if path.roce is not None:
+            yield roce_frames(content, path.roce.back if incoming else path.roce, udp_source_port(from_qp, to_qp))
+            continue
+        dwords = (LRH.size + content.shape[1] + ICRC_SIZE) // WORD
+        lrh = LRH.pack(sl=path.sl, lnh=int(LNH.BTH), slid=from_lid, dlid=to_lid, pkt_len=dwords)
+        yield with_crcs(np.concatenate([np.broadcast_to(lrh, (len(rows), LRH.size)), content], axis=1))

@@ -13,7 +13,7 @@ import numpy as np
 from softib.errors import InputError, PeerError
 from softib.foreign_text import shown
 from softib.ulp.nvmeof.codes import AnaState, ConnectReject, LogPage
-from softib.ulp.nvmeof.rdma import ConnectionRequest, Event, EventChannel, Listener, bind_first_device
+from softib.ulp.nvmeof.rdma import CmEvent, ConnectionRequest, Event, EventChannel, Listener, bind_first_device
 from softib.ulp.nvmeof.structures import CM_REJECT, CM_REQUEST, one, read_structure
 from softib.ulp.nvmeof.target.capture import CapsuleCapture
 from softib.ulp.nvmeof.target.controller import (
@@ -78,7 +78,7 @@ class TargetServer:
         while not until():
             event = self._channel.get(LOOK_S)
             if event is not None:
-                self._event(*event)
+                self._event(event)
             self._close_ended()
             if time.monotonic() > look_s:
                 look_s = time.monotonic() + LOOK_S
@@ -106,11 +106,12 @@ class TargetServer:
 
     # -- connections --
 
-    def _event(self, kind: int, status: int, address: int, parameters: object, data: bytes) -> None:
+    def _event(self, event: CmEvent) -> None:
+        kind = event.kind
         if kind == Event.CONNECT_REQUEST:
-            self._request(ConnectionRequest(address, parameters, data))  # type: ignore[arg-type]
+            self._request(ConnectionRequest(event.address, event.parameters, event.private_data))
             return
-        queue = self._queues.get(address)
+        queue = self._queues.get(event.address)
         if queue is None:
             return
         if kind == Event.ESTABLISHED:

@@ -30,7 +30,7 @@ def star_with(*, threshold=15, rate=0, size=0, increase=0, timer=0, table=(0,)) 
         f"cc_cct {','.join(f'3:{i}' for i in table)}\n"
     )
     fabric = chain(1, 3)
-    bring_up(fabric, config=config_of(read_options(text)[0] | {"engine": "minhop"}))
+    bring_up(fabric, config=config_of(read_options(text).options | {"engine": "minhop"}))
     return no_lifetimes(fabric)
 
 

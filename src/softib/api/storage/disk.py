@@ -1,233 +1,41 @@
-"""Block storage over a running fabric: NVMe over Fabrics, target and initiator."""
+"""Read and write a namespace of a target of NVMe over Fabrics."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
+from softib.api.storage.records import (
+    FileComparison,
+    NvmeBench,
+    NvmeDiscovery,
+    NvmeNamespace,
+    NvmePort,
+    NvmeSubsystem,
+    state_text,
+)
+from softib.api.storage.target import PORT
 from softib.errors import InputError
 from softib.input_files import is_stdin, raw_pieces
-from softib.plural import counted
-from softib.result import Result
 from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.ulp.nvmeof.host.controller import HostController
     from softib.ulp.nvmeof.host.discovery import Entry
 
-__all__ = ["NvmeBench", "NvmeDiscovery", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"]
+__all__ = ["NvmeDisk", "nvme_connect", "nvme_discover"]
 
-PORT = 4420
 MOST_QUEUES = 16
 READ_SHARES = {"read": 1.0, "write": 0.0, "mixed": 0.7}
 WORST_DEPTH = 255
-
-
-@dataclass
-class NvmePort(Result):
-    """A port of the fabric with a subsystem."""
-
-    number: int
-    address: str
-    port: int
-    nqn: str
-    state: str | None
-    """Asymmetric access state of its namespaces; null if not requested."""
-
-
-@dataclass
-class NvmeNamespace(Result):
-    """A namespace."""
-
-    number: int
-    bytes: int
-    block: int
-    """Bytes."""
-    read_only: bool
-    file: str | None
-    """On the target."""
-
-
-@dataclass
-class TargetDescription(Result):
-    """Exports of a target."""
-
-    document = "target"
-
-    nqn: str
-    ports: list[NvmePort]
-    namespaces: list[NvmeNamespace]
-    pid: int
-
-
-@dataclass
-class NvmeDiscovery(Result):
-    """The subsystems of a target and their ports: its discovery log page."""
-
-    document = "nvme-discover"
-
-    address: str
-    entries: list[NvmePort]
-
-    def lines(self) -> list[str]:
-        """Return an entry a line."""
-        return [f"{e.nqn}  {e.address} port {e.port}" for e in self.entries]
-
-
-@dataclass
-class NvmeSubsystem(Result):
-    """A connected subsystem."""
-
-    document = "nvme-list"
-
-    nqn: str
-    model: str
-    serial: str
-    host_nqn: str
-    paths: list[NvmePort]
-    namespaces: list[NvmeNamespace]
-
-    def lines(self) -> list[str]:
-        """Return the subsystem, its paths and its namespaces."""
-        paths = [f"  path {p.address} port {p.port}: {p.state}" for p in self.paths]
-        spaces = [
-            f"  namespace {n.number}: {n.bytes:,} bytes in blocks of {n.block:,}{', read only' if n.read_only else ''}"
-            for n in self.namespaces
-        ]
-        return [f"{self.nqn}  {self.model} {self.serial}", *paths, *spaces]
-
-
-@dataclass
-class NvmeTransfer(Result):
-    """Result of a read or write of a namespace."""
-
-    document = "nvme-transfer"
-
-    operation: Literal["read", "write", "compare", "zero", "flush"]
-    offset: int
-    bytes: int
-    seconds: float
-    equal: bool | None
-    """Result of the comparison: whether the namespace holds the data."""
-
-    def line(self) -> str:
-        """It, in words."""
-        if self.operation == "flush":
-            return f"flushed in {self.seconds:.3f} s"
-        if self.equal is not None:
-            return f"{self.bytes:,} bytes at {self.offset:,} are {'equal' if self.equal else 'different'}"
-        done = {"read": "read", "write": "written", "zero": "zeroed"}[self.operation]
-        return f"{self.bytes:,} bytes {done} at {self.offset:,} in {self.seconds:.3f} s"
-
-
-@dataclass
-class NvmeBench(Result):
-    """Measured performance of a namespace."""
-
-    document = "nvme-bench"
-
-    size: int
-    """Bytes of a command."""
-    depth: int
-    """Number of commands in flight on each queue."""
-    queues: int
-    mix: Literal["read", "write", "mixed"]
-    verified: bool
-    """All data matched the pattern written before."""
-    seconds: float
-    commands: int
-    reads: int
-    iops: float
-    bytes_per_second: float
-    latency_median_us: float
-    latency_99_us: float
-    latency_max_us: float
-
-    def line(self) -> str:
-        """It, in words."""
-        checked = "data verified" if self.verified else "data not verified"
-        return (
-            f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {counted(self.queues, 'queue')}: "
-            f"{self.iops:,.0f} commands/s, {self.bytes_per_second / 1e6:,.0f} MB/s, "
-            f"latency {self.latency_median_us:,.0f} us (99 %: {self.latency_99_us:,.0f}, "
-            f"largest {self.latency_max_us:,.0f}), {checked}"
-        )
-
-
-class NvmeTarget(Suggests):
-    """Exports files as the namespaces 1, 2, … of a subsystem, on all ports of this process's node.
-
-    ``states``: asymmetric access states (``optimized``, ``non-optimized``, ``inaccessible``,
-    ``persistent-loss``, ``change``) by port number. ``pcap``: a file to which capsules and
-    responses are written as InfiniBand packets. It must run under ``softib run``. Raises
-    :class:`InputError` for an invalid file, for a port in use, or without an RDMA device.
-    """
-
-    def __init__(
-        self,
-        *files: str | os.PathLike[str],
-        nqn: str | None = None,
-        port: int = PORT,
-        states: Mapping[int, str] | None = None,
-        pcap: str | os.PathLike[str] | None = None,
-        notice: Notice = warn,
-    ):
-        from softib.ulp.nvmeof.target.server import TargetServer, state_of
-        from softib.ulp.nvmeof.target.subsystem import DEFAULT_NQN
-
-        if not files:
-            raise InputError("add the files to export")
-        addresses = os.environ.get("SOFTIB_ADDRESSES", "").split()
-        if not addresses and "SOFTIB_PLACE" in os.environ:
-            raise InputError(f"{os.environ['SOFTIB_PLACE']}: a switch has no queue pairs; start the target on a host")
-        if not addresses:
-            raise InputError("there is no RDMA device; start the target with 'softib run -- softib target ...'")
-        chosen = {number: state_of(text) for number, text in (states or {}).items()}
-        self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice, pcap)
-
-    def describe(self) -> TargetDescription:
-        """Return its exports and their addresses."""
-        subsystem = self._server.subsystem
-        ports = [
-            NvmePort(p.number, p.address, subsystem.service, subsystem.nqn, _state_text(p.state))
-            for p in subsystem.ports
-        ]
-        spaces = [
-            NvmeNamespace(i, n.blocks << n.shift, 1 << n.shift, not n.writable, str(n.path))
-            for i, n in enumerate(subsystem.namespaces, 1)
-        ]
-        return TargetDescription(subsystem.nqn, ports, spaces, os.getpid())
-
-    def serve(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Serve hosts until ``until`` is true, or Ctrl-C."""
-        self._server.serve(until)
-
-    def set_state(self, number: int, state: str) -> None:
-        """Change the asymmetric access state on port ``number``; hosts are notified."""
-        from softib.ulp.nvmeof.target.server import state_of
-
-        self._server.set_state(number, state_of(state))
-
-    def close(self) -> None:
-        """End all connections."""
-        self._server.close()
-
-    def __enter__(self) -> NvmeTarget:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-def _state_text(state: int) -> str:
-    from softib.ulp.nvmeof.codes import AnaState
-
-    return AnaState(state).name.lower().replace("_", "-")
+MAX_PIECE = 1 << 17
+"""Bytes of a command's data; a target may allow less."""
+PART = 16 << 20
+"""Bytes of a file in memory."""
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -306,7 +114,7 @@ class NvmeDisk(Suggests):
         for controller in self._controllers:
             states = controller.access_states()
             number = next(e.port for e in self._entries if e.address == controller.address)
-            state = _state_text(next(iter(states.values()))) if states else None
+            state = state_text(next(iter(states.values()))) if states else None
             paths.append(NvmePort(number, controller.address, controller.port, controller.nqn, state))
         spaces = [
             NvmeNamespace(i, int(n["nsze"]) << int(n["lbads"]), 1 << int(n["lbads"]), bool(n["nsattr"] & 1), None)
@@ -336,14 +144,13 @@ class NvmeDisk(Suggests):
             size += len(piece)
         return size
 
-    def compare_file(self, file: str | os.PathLike[str], offset: int = 0) -> tuple[bool, int]:
-        """Return whether the namespace holds the bytes of ``file`` at ``offset``, and their number;
-        the target compares."""
+    def compare_file(self, file: str | os.PathLike[str], offset: int = 0) -> FileComparison:
+        """Compare the namespace with the bytes of ``file`` at ``offset``; the target compares."""
         equal, size = True, 0
         for at, piece in self._pieces(file, offset):
             equal &= self.compare(at, piece)
             size += len(piece)
-        return equal, size
+        return FileComparison(equal, size)
 
     def _pieces(self, file: str | os.PathLike[str], offset: int) -> Iterator[tuple[int, bytes]]:
         if not is_stdin(file) and Path(file).is_file():
@@ -424,12 +231,6 @@ class NvmeDisk(Suggests):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-MAX_PIECE = 1 << 17
-"""Bytes of a command's data; a target may allow less."""
-PART = 16 << 20
-"""Bytes of a file in memory."""
 
 
 def _controllers(entries: Sequence[Entry], host: object, notice: Notice) -> list[HostController]:

@@ -1,0 +1,1 @@
+"""Block storage over a running fabric: NVMe over Fabrics, target and initiator."""

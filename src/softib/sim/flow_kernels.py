@@ -1,0 +1,91 @@
+"""Messages of a flow: all that send on one path at once have one rate, so a flow counts the bytes that
+each of them has been served, and a message ends when this count reaches its own value (virtual time;
+Demers, Keshav, Shenker, SIGCOMM 1989). A change of a rate costs one step per flow, whatever the number of its messages,
+and only the message that ends first has an event."""
+
+import numpy as np
+
+from softib.jit import kernel
+from softib.sim.event_kernels import cancel, schedule
+from softib.sim.maxmin_kernels import put, take
+
+FOREVER = np.int64(1) << np.int64(62)
+
+
+@kernel
+def serve(fl, f, now):
+    """Count what the messages of flow f were served until now."""
+    fl.served[f] += fl.rate[f] * (now - fl.last[f]) / 8000.0
+    fl.last[f] = now
+
+
+@kernel
+def end_of(fl, tr, i, now):
+    """Return when message i ends at the present rate of its flow, which was served until now."""
+    f = tr.flow[i]
+    if fl.rate[f] <= 0.0:
+        return FOREVER
+    left = max(tr.up_to[i] - fl.served[f], 0.0)
+    return now + np.int64(np.ceil(left * 8000.0 / fl.rate[f] - 1e-6))
+
+
+@kernel
+def join(fl, li, ro, tr, ck, i, now):
+    """Message i begins to send: it joins its flow, in the order of ends; its event is set with the
+    new rate (:func:`settle`)."""
+    f = tr.flow[i]
+    put(fl, li, ro, f)
+    if fl.messages[f] == 1:
+        fl.served[f] = 0.0
+        fl.last[f] = now
+        fl.final[f] = -1
+        fl.soonest[f] = -1
+    serve(fl, f, now)
+    tr.up_to[i] = fl.served[f] + tr.left[i]
+    k = fl.final[f]
+    while k >= 0 and tr.up_to[k] > tr.up_to[i]:
+        k = tr.sooner[k]
+    after = tr.later[k] if k >= 0 else fl.soonest[f]
+    tr.sooner[i] = k
+    tr.later[i] = after
+    if k >= 0:
+        tr.later[k] = i
+    else:
+        fl.soonest[f] = i
+    if after >= 0:
+        tr.sooner[after] = i
+        if k < 0:
+            cancel(tr, ck, after)
+    else:
+        fl.final[f] = i
+
+
+@kernel
+def part(fl, li, ro, tr, ck, i, now):
+    """Message i, the first of its flow, ended; the next one gets an event, now if it ends at the same
+    time."""
+    f = tr.flow[i]
+    serve(fl, f, now)
+    k = tr.later[i]
+    fl.soonest[f] = k
+    if k >= 0:
+        tr.sooner[k] = -1
+        schedule(tr, ck, k, end_of(fl, tr, k, now))
+    else:
+        fl.final[f] = -1
+    take(fl, li, ro, f)
+
+
+@kernel
+def settle(fl, ro, tr, ck, now):
+    """Give the round's flows their new rates: update the service of each, and the event of its next
+    end."""
+    for k in range(ro.size.members):
+        f = ro.members[k]
+        old, new, i = fl.rate[f], fl.fresh[f], fl.soonest[f]
+        if abs(new - old) <= 1e-12 * old and tr.position[i] >= 0:
+            continue
+        serve(fl, f, now)
+        fl.rate[f] = new
+        ck.clock.changes += 1
+        schedule(tr, ck, i, max(end_of(fl, tr, i, now), now + 1))
