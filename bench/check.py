@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 
+from tests.fabric.random_faults import random_swap
+
 from softib.diags.check import check
 from softib.diags.structure.recognise import recognise
-from softib.fabric.faults.inject import random_swap
 from softib.fabric.topologies.registry import generate
 
 CASES = {

@@ -8,9 +8,10 @@ usable.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +56,8 @@ def extensions(group: str, taken: Container[str], check: Callable[[str, Any], No
         try:
             if owner is not None:
                 raise InputError(f"{owner} has a {GROUPS[group]} of this name; rename this one")
-            value = point.load()
+            with redirect_stdout(sys.stderr):  # stdout may be a document of --json
+                value = point.load()
             check(name, value)
         except KeyboardInterrupt:
             raise

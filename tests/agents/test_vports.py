@@ -7,7 +7,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.node_finder import find_node
 from softib.fabric.power_cycle import power_on
-from softib.fabric.virtual_ports import give_virtual_ports, vport_count
+from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import (
@@ -18,7 +18,7 @@ from softib.iba.vendor.vports import (
     VPortState,
     vport_modifier,
 )
-from tests.agents.vport_changes import change_vport
+from tests.agents.vport_changes import change_vport, vport_count
 
 from .smps import GET, SET, ask, line
 

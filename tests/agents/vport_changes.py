@@ -7,14 +7,24 @@ import numpy as np
 from softib.agents.kernels.link_events import raise_trap
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.virtual_ports import vport_count
-from softib.iba.constants import PortState
+from softib.fabric.model import Fabric
+from softib.iba.constants import CapMask2, PortState
+from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPORT_STATE_CHANGE, TrapVPortStateChange, VirtualizationInfo, VPortInfo
 
-__all__ = ["change_vport"]
+__all__ = ["change_vport", "vport_count"]
 
 CHANGED = 0x20
 """VPortStateChange, in the octet of VirtualizationEnable."""
+
+
+def vport_count(fabric: Fabric, port: int) -> int:
+    """Return the number of virtual ports of a port, including index 0; 0 if it has none."""
+    if not PortInfo.cap_mask2.get(fabric.port_info[port]) & CapMask2.VIRTUALIZATION:
+        return 0
+    head = VirtualizationInfo.zeros(1)
+    head[:, :8] = fabric.virtualization[port]
+    return int(VirtualizationInfo.vport_cap.get(head)[0]) + 1
 
 
 def change_vport(plane: AgentPlane, port: int, index: int, up: bool, now_ps: int = 0) -> None:

@@ -144,6 +144,16 @@ def test_a_package_at_fault_costs_one_line(site, group, what, ask, fault):
     assert line.startswith(f"package bad-pkg: {what} p is left out: ") and reason in line and "\n" not in line
 
 
+def test_what_a_package_prints_on_import_stays_out_of_stdout(site, capsys):
+    """Stdout may be a document of --json."""
+    install(
+        site, "loud-pkg", "softib.checks", "loud = loud_mod:find", "loud_mod", "print('hello')\ndef find(c):\n    yield"
+    )
+    sys.modules.pop("loud_mod", None)
+    checks.finding_codes()
+    assert capsys.readouterr() == ("", "hello\n")
+
+
 @pytest.mark.parametrize(
     ("group", "entry", "text", "reason"),
     [

@@ -197,6 +197,7 @@ def test_usage_is_one_line(tmp_path):
     for words, line in (
         ((), "add a program (softib ci -- CMD ...) or --file FILE"),
         (("--file", "y.yaml", "--", "true"), "add a program (softib ci -- CMD ...) or --file FILE"),
+        (("--node", "host-0001,host-0001", "--", "true"), "node host-0001 is named twice"),
         (("--allow-ip", "--", "true"), "--allow-ip needs --net"),
         (("--file", "y.yaml", "--node", "a"), "--file names the nodes; leave out --node"),
         (("--file", "x.yaml"), "x.yaml: No such file or directory"),

@@ -13,13 +13,14 @@ from softib.diags.structure.one_fault import one_each
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable, slow_link
-from softib.fabric.faults.kinds import FAULTS, random_fault
+from softib.fabric.faults.kinds import FAULTS
 from softib.fabric.formats.base import Problem
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
 from tests.extent import extent
+from tests.fabric.random_faults import random_fault
 
 FABRICS = {
     "tree": lambda: generate("fat-tree", radix=12, levels=3, hosts=390),

@@ -8,10 +8,10 @@ import pytest
 from softib.diags.check import check
 from softib.diags.finding import Finding
 from softib.errors import InputError
-from softib.fabric.faults.kinds import random_fault
 from softib.fabric.faults.targets import Planted
 from softib.fabric.topologies.registry import generate
 from tests.extent import extent
+from tests.fabric.random_faults import random_fault
 
 TREES = {
     "two uplinks to each spine": {"radix": 16, "levels": 2, "hosts": 64},

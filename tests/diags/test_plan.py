@@ -11,15 +11,7 @@ from softib.diags.cabling_plan.compare import compare
 from softib.diags.cabling_plan.plan_on_fabric import STATUSES
 from softib.diags.check import check
 from softib.diags.finding import Severity
-from softib.fabric.faults.inject import (
-    dead_switch,
-    move_cable,
-    random_swap,
-    remove_cable,
-    set_length,
-    slow_link,
-    swap_cables,
-)
+from softib.fabric.faults.inject import dead_switch, move_cable, remove_cable, set_length, slow_link, swap_cables
 from softib.fabric.formats.cabling.plan import CablingPlan, read_plan
 from softib.fabric.formats.ibnetdiscover import writer as ibnetdiscover
 from softib.fabric.formats.ibnetdiscover.reader import read as read_ibnetdiscover
@@ -27,6 +19,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.node_finder import find_node
 from softib.fabric.plugging import add_cable
 from softib.fabric.topologies.registry import generate
+from tests.fabric.random_faults import random_swap
 
 
 def planned(**parameters):

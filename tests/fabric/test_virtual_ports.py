@@ -5,8 +5,8 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.topologies.spec import load_fabric_yaml
-from softib.fabric.virtual_ports import vport_count
 from softib.iba.vendor.vports import VPortInfo
+from tests.agents.vport_changes import vport_count
 from tests.fabric.subset import without_nodes
 
 HEAD = "topology: {kind: fat-tree, radix: 8, levels: 2, hosts: 16}\n"

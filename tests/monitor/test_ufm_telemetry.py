@@ -145,3 +145,45 @@ def test_one_file_of_ratios_is_judged_by_nvidias_levels(tmp_path):
     file.write_text("Node GUID,Port,Symbol_Errors\n0xb0cf0e0300d33fc0,1,4\n")
     with pytest.raises(softib.InputError, match="one reading of its counters"):
         softib.observe(file)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("NodeGUID", "PortNumber", "Node Name", "raw_ber", "eff_ber", "symbol_ber"),
+        ('"guid"', '"port"', '"node_description"', '"Raw BER"', '"Effective BER"', '"Symbol BER"'),
+    ],
+)
+def test_a_table_of_a_switch_with_one_bad_link_of_64(tmp_path, delimiter, header):
+    rows = [("0xfc6a1c0300000040", p, "leaf-07", "1e-9", "1.5e-254", "1.5e-254") for p in range(1, 65)]
+    rows[40] = (*rows[40][:4], "2e-11", "3.1e-14")
+    file = tmp_path / "ports.csv"
+    file.write_text("\n".join(delimiter.join(map(str, row)) for row in (header, *rows)) + "\n")
+    seen = softib.observe(file).observations
+    assert set(seen.ports.node) == {"leaf-07"} and seen.ports.switch.all()
+    (bad,) = softib.diagnose(seen).of("link-bit-errors")
+    assert (str(bad.where[0]), bad.severity.name) == ("leaf-07[41]", "ERROR")
+
+
+@pytest.mark.parametrize(
+    ("generation", "effective", "symbol", "named"),
+    [
+        ("EDR", "2e-12", "0", True),  # nothing corrects after FEC
+        ("EDR", "9e-13", "0", False),
+        ("HDR", "1e-8", "1.5e-254", False),  # retransmission between the ports corrects the rest
+        ("HDR", "1e-8", "2e-12", True),
+        ("HDR", "1e-8", "2e-14", False),  # NVIDIA's levels are of NDR
+        ("NDR", "1e-16", "2e-14", True),
+    ],
+)
+def test_the_last_ratio_in_the_chain_of_corrections_counts(tmp_path, generation, effective, symbol, named):
+    """ibdiagnet's manual: symbol errors (NDR, HDR) or effective errors (EDR) are those that programs see. IBA volume 2: a link has at most 1e-12."""
+    tree = softib.generate("fat-tree", radix=4, levels=2, generation=generation)
+    columns = tree.arrays
+    guid = int(columns.node_guid[columns.node_names().index("leaf-1")])
+    file = tmp_path / "ports.csv"
+    file.write_text(f"Node GUID,Port,Raw BER,Effective BER,Symbol BER\n{guid:#x},1,1e-6,{effective},{symbol}\n")
+    tree.save(tmp_path / "tree.ibnetdiscover")
+    found = softib.diagnose(softib.observe(file, fabric=str(tmp_path / "tree.ibnetdiscover"))).of("link-bit-errors")
+    assert [str(f.where[0]) for f in found] == (["leaf-1[1]"] if named else [])

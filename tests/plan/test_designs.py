@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from softib.errors import InputError
@@ -140,3 +141,30 @@ def test_growth_counts_cables_by_both_ends():
     change = growth(before, after)
     assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
     assert change.kept + change.moved == 508
+
+
+@pytest.mark.parametrize("radix", [5, 7, 9, 63])
+def test_switches_of_an_odd_number_of_ports_make_a_tree(radix):
+    """A leaf has half of the even part for hosts, and a spine's odd port holds one more leaf."""
+    half = radix // 2
+    labels = {c.label: c for c in candidates(Demand(half * radix, radix=radix))[0]}
+    fabric = labels["fat tree, 2 tiers"].fabric
+    assert fabric.sizes.switches == radix + half
+    assert np.count_nonzero(fabric.port_peer >= 0) == 2 * 2 * half * radix
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [Demand(31, 9), Demand(33, 8), Demand(129, 2), Demand(65), Demand(33, radix=9), Demand(649, generation="FDR")],
+)
+def test_a_design_has_the_host_ports_of_the_demand_and_no_others(demand):
+    """UFM's hosts apart; a leaf of a dragonfly+ has at most one port for hosts fewer than another."""
+    for candidate in candidates(demand)[0]:
+        fabric = candidate.fabric
+        ufm = sum(name.startswith("ufm") for name in fabric.node_names())
+        assert len(fabric.cas) - ufm == demand.ports, candidate.label
+        if candidate.kind == "dragonfly+":
+            hosts = fabric.port_node[fabric.port_peer[fabric.node_base[fabric.cas] + 1]]
+            of_leaf = np.unique(hosts, return_counts=True)[1]
+            leaves = np.count_nonzero(fabric.source.generator["node_level"] == 1)
+            assert len(of_leaf) == leaves and np.ptp(of_leaf) <= 1

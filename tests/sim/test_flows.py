@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.fabric.topologies.registry import generate
+from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, fluid_flows
 from softib.sim.messages import Messages, messages
 from tests.sim.test_fluid import agree, random_messages, star, tree
@@ -35,6 +37,7 @@ def test_flows_of_many_messages_end_as_single_messages_do(seed, monkeypatch):
     """To a billionth and the rounding of events to picoseconds; doubts are never fewer."""
     m = crowded(seed, 400) if seed % 2 else random_messages(star(), 400, seed, qp=np.arange(400))
     fabric = tree() if seed % 2 else star()
+    monkeypatch.setattr(fluid, "EXACT", len(m))
     together = fluid.run(fabric, m)
     monkeypatch.setattr(fluid_flows, "shared_paths", alone)
     single = fluid.run(fabric, m)
@@ -57,3 +60,35 @@ def test_a_short_message_overtakes_a_long_one_on_its_path():
     sizes = np.array([1 << 20, 100_000, 1 << 20, 1 << 19])
     outcome = agree(star(), messages([0] * 4, [1] * 4, sizes, start_ps=[0, 10**6, 0, 0], qp=np.arange(4)))
     assert np.argsort(outcome.arrived_ps).tolist()[:2] == [1, 3]
+
+
+def test_rates_of_many_flows_come_within_a_thousandth_of_their_times(monkeypatch):
+    """4,032 pairs, each host's messages a little after each other, as all-to-alls post them: beside rates of the instant."""
+    fabric = generate("fat-tree", m=(8, 8), w=(1, 8), p=(1, 1))
+    bring_up(fabric, "ftree")
+    host, step = np.repeat(np.arange(64), 63), np.tile(np.arange(1, 64), 64)
+    start = step * 100_000 + np.random.default_rng(0).integers(0, 50_000, 64)[host]
+    m = messages(host, (host + step) % 64, 1 << 16, qp=np.arange(len(host)), start_ps=start)
+    late = fluid.run(fabric, m)
+    monkeypatch.setattr(fluid, "EXACT", len(m))
+    exact = fluid.run(fabric, m)
+    took = exact.arrived_ps - exact.began_ps
+    assert late.work["rate changes"] < exact.work["rate changes"] / 4
+    assert abs(late.end_ps / exact.end_ps - 1) < 0.001
+    assert (np.abs(late.arrived_ps - exact.arrived_ps) < 0.005 * took).all()
+
+
+def test_flows_that_end_before_their_new_rates_lose_no_message(monkeypatch):
+    """Chains of small and large messages between 240 pairs: a flow enters a round, and its last message ends before the round."""
+    rng = np.random.default_rng(1)
+    chains, links = 1_000, 4
+    src = rng.integers(0, 16, chains).repeat(links)
+    dst = (src + rng.integers(1, 16, chains).repeat(links)) % 16
+    first = np.cumsum(np.concatenate([[0], np.tile([0, 1, 1, 1], chains)]))
+    needs = np.flatnonzero(np.arange(chains * links) % links) - 1
+    sizes = np.where(rng.random(chains * links) < 0.8, 64, 1 << 16)
+    m = messages(src, dst, sizes, qp=np.arange(len(src)), first=first, needs=needs)
+    monkeypatch.setattr(fluid, "EXACT", 20)
+    late = fluid.run(tree(), m)
+    assert late.done and late.work["flows"] == len(m)
+    assert (late.arrived_ps[needs] <= late.began_ps[needs + 1]).all()

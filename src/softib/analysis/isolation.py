@@ -23,7 +23,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import delete_cables
 from softib.iba.constants import PortState
-from softib.plural import counted
+from softib.plural import counted, plural
 from softib.result import HIDDEN, Result, key
 
 __all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "without_cables"]
@@ -113,7 +113,7 @@ def choose(
         cable = cable_at(fabric, one.where[0].guid, one.where[0].portnum)
         why = _objection(cables, cable) if isolate["now"] else str(isolate["why"])
         if not why and taken >= budget:
-            why = f"{counted(taken, 'cable')} of a budget of {budget} are isolated already"
+            why = f"{counted(taken, 'cable')} of a budget of {budget} {plural(taken, 'is', 'are')} isolated already"
         if not why:
             cables.used[cable] = False
             taken += 1

@@ -76,11 +76,10 @@ class Routed:
     others: list[Routed] = field(default_factory=list)
 
 
-def from_engine(
+def programmed_copy(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
-) -> Routed:
-    """Bring up a powered-on copy of the fabric with the subnet manager, over MADs, and analyse its
-    tables.
+) -> tuple[Fabric, BringUp, SmConfig]:
+    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, and how it did.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.
@@ -94,18 +93,27 @@ def from_engine(
     section |= {"engine": engine} if engine else {}
     settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
     config = config_of(settings)
-    name, options = config.engine, config.options
     fabric = result.fabric.copy()
     power_on(fabric, keep_lids=True)
     with steps("bring-up"):
-        # If the file names the master, softib's manager runs on that node, so it sees the same
-        # subnet.
-        master = master_of(result.fabric)
-        up = bring_up(fabric, node=section.get("node", master), config=config)
+        return fabric, bring_up(fabric, node=_node_of_manager(result), config=config), config
+
+
+def _node_of_manager(result: ReadResult) -> str | int | None:
+    """Return the node on which softib's manager runs: that of a fabric.yaml, else that of the master that the file
+    names, so that it sees the same subnet."""
+    return result.extra.get("sm", {}).get("node", master_of(result.fabric))
+
+
+def from_engine(
+    result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:
+    """Analyse the tables of :func:`programmed_copy`, which has the same arguments."""
+    fabric, up, config = programmed_copy(result, engine, steps, guid_files)
     with steps("proof"):
         r = up.routing
         origin = "written by softib's subnet manager over MADs"
-        wanted = r.engine if "," in name else name
+        wanted = r.engine if "," in config.engine else config.engine
         part, proof, even = judge(
             fabric, up.graph, r.lft, wanted, origin, path_sl=r.path_sl, sl2vl=r.sl2vl, notes=list(r.notes)
         )
@@ -117,11 +125,11 @@ def from_engine(
         part=part,
         proof=proof,
         balance=even,
-        bring_up=bring_up_part(up, master),
-        options=options,
+        bring_up=bring_up_part(up, master_of(result.fabric)),
+        options=config.options,
         path_sl=r.path_sl,
         config=config,
-        manager_node=section.get("node", master),
+        manager_node=_node_of_manager(result),
         subnet=up,
     )
     return note_parts(tables)

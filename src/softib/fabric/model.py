@@ -204,7 +204,11 @@ class Fabric:
     def node_names(self) -> list[str]:
         """Return :meth:`node_name` of every node."""
         raw = self.node_desc.view(f"S{self.node_desc.shape[1]}").ravel().tolist()
-        names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
+        together = b"\n".join(raw).decode("utf-8", "replace")
+        if together.count("\n") == len(raw) - 1 and together.replace("\n", "").isprintable():  # nearly always
+            names = together.split("\n")
+        else:
+            names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
         return [name or f"{guid:#018x}" for name, guid in zip(names, self.node_guid.tolist(), strict=True)]
 
     def port_name(self, port: int) -> str:

@@ -68,10 +68,13 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
     _switches(f, np.arange(f.sizes.switches))
     trained = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes)[f.switch_node] > 0
     SwitchInfo.port_state_change.set(f.switch_info, trained)
-    f.lft[...], f.mft[...], f.pkeys[...], f.guids[...] = 255, 0, 0, 0
+    if f.lft.size and f.lft.min() < 255:
+        f.lft[...] = 255
+    f.pkeys[...], f.guids[...] = 0, 0
     _default_entries(f, everywhere)
     f.sl2vl[...] = POWER_UP_SL2VL
     for column in (
+        f.mft,
         f.op_code,
         f.sample_control,
         f.sample_ps,

@@ -18,26 +18,13 @@ from softib.iba.constants import DEFAULT_PKEY, CapMask2, PortState
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInfo, VNodeInfo, VPortInfo
 
-__all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports", "vport_count"]
+__all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports"]
 
 MOST_FUNCTIONS = 255
 """Maximum number of virtual functions of a port: their GUIDs number them in one byte."""
 LOCALLY_ADMINISTERED, INDEX_AT = 0x0200_0000_0000_0000, 40
 """The GUID of a function is its port's GUID with the locally-administered bit set and the index in
 the last byte of the OUI."""
-
-
-def vport_count(fabric: Fabric, port: int) -> int:
-    """Return the number of virtual ports of a port, including index 0; 0 if it has none."""
-    if not PortInfo.cap_mask2.get(fabric.port_info[port]) & CapMask2.VIRTUALIZATION:
-        return 0
-    return int(VirtualizationInfo.vport_cap.get(_head(fabric, np.array([port])))[0]) + 1
-
-
-def _head(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    head = VirtualizationInfo.zeros(len(ports))
-    head[:, :8] = fabric.virtualization[ports]
-    return head
 
 
 def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

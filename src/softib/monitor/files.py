@@ -87,6 +87,8 @@ def left_out(file: str) -> LeftOut | None:
 
 UNREAD = np.uint64(2**64 - 1)
 """Value in a fabric's counters if a file had none."""
+MOST_OF_ADAPTER = 2
+"""Maximum number of ports of a channel adapter on the market."""
 COMMON = 0.5
 """Minimum share of the devices of the smaller file that must be in both files for them to belong to one fabric."""
 
@@ -221,18 +223,19 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """Return UFM telemetry; ports and their peers come from ``fabric``, without which ports have only GUIDs."""
+    """Return UFM telemetry. Ports and their peers come from ``fabric``; without it, ports have only GUIDs and the names
+    that the file states. A node with more ports than an adapter has is a switch."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)
-        nowhere, none = np.full(len(samples), -1, np.int32), np.zeros(len(samples), bool)
+        portnum = np.array([s.portnum for s in samples], np.int32)
         ports = ObservedPorts(
             guid,
-            np.array([s.portnum for s in samples], np.int32),
-            none,
-            tuple(f"{g:#018x}" for g in guid.tolist()),
+            portnum,
+            np.isin(guid, guid[portnum > MOST_OF_ADAPTER]),
+            tuple(s.node or f"{s.guid:#018x}" for s in samples),
             np.zeros(len(samples), np.int32),
-            nowhere,
+            np.full(len(samples), -1, np.int32),
             np.zeros(len(samples)),
         )
         reading = Reading.empty(ports.node_guid, ports.portnum)

@@ -20,6 +20,7 @@ from typing import Any
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems, read_lines
+from softib.foreign_text import NAME, shown
 from softib.input_files import head
 from softib.plain_values import load_json
 
@@ -59,24 +60,30 @@ LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",
     "Raw_BER": "pre_fec_ber",
     "Effective_BER": "effective_ber",
+    "eff_ber": "effective_ber",
     "Symbol_BER": "symbol_ber",
     "Module_Temperature": "module_temperature_c",
     "Chip_Temp": "temperature_c",
 }
 """UFM's name → level of :class:`~softib.diags.observations.Observations`."""
-_GUID, _PORT, _TIME = ("node_guid", "Node_GUID"), ("port_num", "Port_Number", "Port"), ("timestamp",)
-_SPELLED = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in (*COUNTERS, *LEVELS, *_GUID, *_PORT, *_TIME)}
+_GUID, _PORT, _TIME = ("node_guid", "Node_GUID", "guid"), ("port_num", "Port_Number", "Port"), ("timestamp",)
+_NAME = ("node_description", "Node_Name")
+_SPELLED = {
+    re.sub(r"[^a-z0-9]", "", name.lower()): name for name in (*COUNTERS, *LEVELS, *_GUID, *_PORT, *_TIME, *_NAME)
+}
 """Column names in the tools' spellings: ``Node GUID`` and ``NodeGUID``, ``raw_ber`` and ``Raw BER``."""
+_DELIMITERS = ",;\t|"
 _LARGEST = 2**64 - 1
 
 
 @dataclass
 class Sample:
-    """One port at one time (0: the sample states no time)."""
+    """One port at one time (0: the sample states no time). ``node``: NodeDescription of the node ("": not stated)."""
 
     guid: int
     portnum: int
     time_ns: int
+    node: str = ""
     counters: dict[str, int] = field(default_factory=dict)
     levels: dict[str, float] = field(default_factory=dict)
 
@@ -87,12 +94,9 @@ def is_telemetry(file: str) -> bool:
         start = head(file, 4096).decode("utf-8", "replace").lstrip("\ufeff \r\n")
     except UnreadableFile:
         return False
-    first = start.split("\n", 1)[0]
-    names = first.split(",")
-    as_csv = any(n in names for n in _GUID) and any(n in names for n in _PORT)
-    names = _spelled(names)  # for names also used by others, another column must be telemetry's
-    telemetry = any(n in COUNTERS or n in LEVELS for n in names)
-    as_csv |= telemetry and any(n in names for n in _GUID) and any(n in names for n in _PORT)
+    names, _ = _header(start.split("\n", 1)[0])
+    telemetry = any(n in COUNTERS or n in LEVELS for n in names)  # other formats have the columns of ports, too
+    as_csv = telemetry and any(n in names for n in _GUID) and any(n in names for n in _PORT)
     return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 
@@ -113,8 +117,9 @@ def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
 def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
     text = text.lstrip("\ufeff")
     if text.lstrip()[:1] not in ("{", "["):
-        rows = csv.reader(io.StringIO(text))
-        names = _spelled(next(rows, []))
+        names, delimiter = _header(text.partition("\n")[0])
+        rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+        next(rows, None)
         yield from (dict(zip(names, row, strict=False)) for row in rows if row)
         return
     try:
@@ -128,9 +133,14 @@ def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
         yield from (v if isinstance(v, dict) else {} for v in values)
 
 
-def _spelled(names: list[str]) -> list[str]:
-    """Return the names of a header in the spelling of this module's tables."""
-    return [_SPELLED.get(re.sub(r"[^a-z0-9]", "", n.lower()), n) for n in names]
+def _header(line: str) -> tuple[list[str], str]:
+    """Return the names of a CSV's columns, in the spelling of this module's tables, and its delimiter."""
+    delimiter = max(_DELIMITERS, key=line.count)
+    try:
+        names = next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])
+    except csv.Error:  # binary, or one endless line
+        names = []
+    return [_SPELLED.get(re.sub(r"[^a-z0-9]", "", n.lower()), n) for n in names], delimiter
 
 
 def _sample(row: Mapping[str, Any]) -> Sample | None:
@@ -141,6 +151,7 @@ def _sample(row: Mapping[str, Any]) -> Sample | None:
         return None
     if not 0 < sample.guid <= _LARGEST or not 0 < sample.portnum < 255:
         return None
+    sample.node = shown(str(_first(row, _NAME) or "").strip(), NAME)
     for name, (counter, unit) in COUNTERS.items():
         value = _number(row.get(name))
         if value is not None and 0 <= value <= _LARGEST:

@@ -192,7 +192,7 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
                 taken["oversubscription"] = ratio
             usual = host_ports(radix, ratio), int(radix / (1 + ratio))
             hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
-            if (hosts, uplinks) != usual:
+            if (hosts, uplinks) != usual or radix % 2:  # an odd switch has no half that the generator would take
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:
@@ -239,6 +239,7 @@ def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
             if h > half:
                 continue
             shape = {"g": groups, "l": leaves, "s": spines, "p": p, "h": h, "parallel": p // spines}
+            shape |= {"hosts": ports} if ports < groups * leaves * p else {}
             key = (groups * (leaves + spines), groups * leaves * p)
             if best is None or key < best[:2]:
                 best = (*key, shape)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
+
+import numpy as np
 
 from softib.fabric.model import Fabric
 
@@ -33,15 +34,19 @@ def growth(before: Fabric, after: Fabric) -> Growth:
 
     Names that differ only in padding are the same (``node-07`` and ``node-007``).
     """
-    old_names, new_names = _plain_names(before), _plain_names(after)
-    old, new = _cables(before, old_names), _cables(after, new_names)
-    kept = (old & new).total()
-    old_switches, old_hosts = _devices(before, old_names)
-    new_switches, new_hosts = _devices(after, new_names)
+    names = [_plain_names(before), _plain_names(after)]
+    number = {name: i for i, name in enumerate(dict.fromkeys(names[0] + names[1]))}
+    old, new = (_cables(fabric, names, number) for fabric, names in zip((before, after), names, strict=True))
+    pairs = np.unique(np.concatenate([old[0], new[0]]))
+    old_cables, new_cables = (_counts(pairs, *cables) for cables in (old, new))
+    kept = int(np.minimum(old_cables, new_cables).sum())
+    (old_switches, old_hosts), (new_switches, new_hosts) = (
+        _devices(fabric, names) for fabric, names in zip((before, after), names, strict=True)
+    )
     return Growth(
         kept,
-        old.total() - kept,
-        max(0, new.total() - old.total()),
+        int(old_cables.sum()) - kept,
+        max(0, int(new_cables.sum() - old_cables.sum())),
         len(new_switches - old_switches),
         len(old_switches - new_switches),
         len(new_hosts - old_hosts),
@@ -50,7 +55,7 @@ def growth(before: Fabric, after: Fabric) -> Growth:
 
 def _plain_names(fabric: Fabric) -> list[str]:
     """Return names of nodes without padding."""
-    return [PADDING.sub("", name) for name in fabric.node_names()]
+    return PADDING.sub("", "\n".join(fabric.node_names())).split("\n")
 
 
 def _devices(fabric: Fabric, names: list[str]) -> tuple[set[str], set[str]]:
@@ -59,8 +64,16 @@ def _devices(fabric: Fabric, names: list[str]) -> tuple[set[str], set[str]]:
     return switches, {names[int(n)].split(" ")[0] for n in fabric.cas}
 
 
-def _cables(fabric: Fabric, names: list[str]) -> Counter[tuple[str, str]]:
-    """Number of cables by the names of the nodes that they join, in order."""
+def _cables(fabric: Fabric, names: list[str], number: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of nodes that cables join (int64, by ``number`` of their names) and how many cables each has."""
+    of_node = np.array([number[name] for name in names], np.int64)
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
-    ends = fabric.port_node[ports].tolist()
-    return Counter((a, b) if a < b else (b, a) for a, b in ((names[m], names[n]) for m, n in ends))
+    ends = np.sort(of_node[fabric.port_node[ports]], axis=1)
+    return np.unique(ends[:, 0] * len(number) + ends[:, 1], return_counts=True)
+
+
+def _counts(pairs: np.ndarray, some: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the number of cables of each of ``pairs``, 0 for those that are not in ``some``."""
+    every = np.zeros(len(pairs), np.int64)
+    every[np.searchsorted(pairs, some)] = counts
+    return every

@@ -10,7 +10,7 @@
  * changed: cached paths must be checked again after a change. `magic` is written last.
  *
  * Columns that most fabrics never write (`store` SOFTIB_LAZY) are in a second, sparse file of
- * `lazy_size` octets: a memfd of the daemon, which passes its descriptor (verbs/fabric/server.h;
+ * `lazy_size` bytes: a memfd of the daemon, which passes its descriptor (verbs/fabric/server.h;
  * "/proc/PID/fd/LAZY_FD" in the daemon's PID namespace). Their `offset` refers to this file. Its
  * pages are allocated when the daemon writes them, independent of free space in a file system.
  * Reading a mapping of it allocates pages; pread does not. `texts` bytes at `texts_at` are JSON

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""A message with fewer packets than this that shares its bottleneck ends when its last packet is
-sent, up to 1/20 earlier than in the fluid layer."""
+"""A message of fewer packets that shares its bottleneck ends with its last packet's turn, up to 1/20
+earlier than in the fluid layer."""
+EXACT = 200
+"""Up to this number of flows that send, rates are those of the instant. With more, one begin or end changes
+little, and rates are computed again after a thousandth of the shortest message's time at the earliest; a
+message's time is off by about as much."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
@@ -90,7 +94,8 @@ class _State:
         self.round = Round(sending=i4(flows), members=i4(flows), channels=i4(len(self.port)), size=SIZE.zeros(1))
         self.traffic, self.waits = traffic_of(plane, m, laid, timing, self.flow), waits_of(m)
         self.clock = Clock(clock=CLOCK.zeros(1))
-        self.clock.clock.stop = 1 << 62
+        self.clock.clock.stop = self.clock.clock.due = 1 << 62
+        self.clock.clock.exact = EXACT
         self.octets, self.ramp_ps = self.traffic.left, timing.ramp_ps
         self.ahead_ps = ahead_ps(plane, laid, self.octets)
         self.doubt = doubt_of(plane, m, laid, self.port, flows)

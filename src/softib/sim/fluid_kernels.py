@@ -1,7 +1,10 @@
 """The fluid layer's clock: messages begin and end, and between two such events every rate is constant.
 Each message has at most one event: its begin, or its end at the present rate, if it is the first of its
-flow to end (:mod:`softib.sim.flow_kernels`). All events of one picosecond cause one change of rates.
+flow to end (:mod:`softib.sim.flow_kernels`). All events of one picosecond, or of a short time where many
+flows send, cause one change of rates.
 """
+
+import numpy as np
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
@@ -36,14 +39,22 @@ CLOCK = Rows(
     i8("events", "count", "Events handled."),
     i8("judging", "flag", "Judge whether the layer's model holds."),
     i8("stop", "ps", "Time to stop at."),
+    i8("due", "ps", "Time of the next new rates."),
+    i8("rated", "ps", "Time of the last new rates."),
+    i8("exact", "flows", "Flows up to which each begin and end gives new rates at once."),
     i8("pause", "count", "Changes of rates at which the kernel returns, so that its caller can report."),
 )
 Clock = table("Clock", {"clock": Array("", CLOCK)})
 
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
-"""Kinds of message. PLAIN: the requester sends the data. READ: the responder sends it. COMPUTES: no
-data; the program computes."""
+"""Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
+LATE = 1 / 1000
+"""Where more flows than ``exact`` send, rates are computed again after this part of the time that messages
+take at the earliest."""
+SHORT = 20 * 4096.0
+"""Messages of fewer bytes count as this many: packets go in turn, which the fluid layer does not model
+(:data:`softib.sim.fluid.FEW_PACKETS`)."""
 ADMITTED = -1
 """Of ``gap_ps``: the message rate no longer delays it."""
 
@@ -199,12 +210,88 @@ def compute(tr, ws, ck, do, i, now):
 
 
 @kernel
+def expected_ps(fl, li, tr, i):
+    """Return how long message i, which begins, would take if all messages on its fullest channel had
+    equal shares."""
+    f, least = tr.flow[i], np.inf
+    for e in range(fl.first[f], fl.first[f + 1]):
+        c = fl.channel[e]
+        least = min(least, li.gbps[li.group[c]] / li.flows[c])
+    return max(tr.left[i], SHORT) * 8000.0 / least
+
+
+@kernel
+def may_wait(fl, ro, tr, ck, before, expected):
+    """Return for how many ps the last rates may stay: none up to ``exact`` flows; otherwise a small part of
+    what the fastest of the messages takes that this concerns: those that begin (``expected``) and, at its
+    rate, the next to end of each flow from ``before`` on in the round."""
+    if ro.size.sending <= ck.clock.exact:
+        return 0
+    for k in range(before, ro.size.members):
+        f = ro.members[k]
+        if fl.messages[f] > 0 and fl.rate[f] > 0.0:
+            expected = min(expected, max(tr.left[fl.soonest[f]], SHORT) * 8000.0 / fl.rate[f])
+    return np.int64(min(expected, 1e15) * LATE)
+
+
+@kernel
+def new_rates(fl, li, ro, tr, ck, do, now):
+    """Compute the rates of the round's flows and all others that it affects."""
+    ck.clock.due = FOREVER
+    ck.clock.rated = now
+    sending = 0
+    for k in range(ro.size.members):
+        if fl.messages[ro.members[k]] > 0:  # others have ended since they entered the round
+            ro.members[sending] = ro.members[k]
+            sending += 1
+    ro.size.members = sending
+    if sending == 0:
+        return
+    refill(fl, li, ro)
+    settle(fl, ro, tr, ck, now)
+    if ck.clock.judging:
+        judge(fl, li, ro, do, now)
+
+
+@kernel
+def step(fl, li, ro, tr, ws, ck, do, now):
+    """Handle all events at ``now``."""
+    if ck.clock.due >= FOREVER:
+        ro.size.stamp += 1
+        ro.size.members = 0
+    before, ended, expected = ro.size.members, 0, np.inf
+    while ck.clock.queued > 0 and tr.key[tr.queue[0]] == now:
+        i = pop(tr, ck)
+        ck.clock.events += 1
+        if tr.state[i] == SENDS:
+            finish(fl, li, ro, tr, ws, ck, do, i, now)
+            leave(fl, do, tr.flow[i], tr.arrived[i])
+            tr.queue[len(tr.queue) - 1 - ended] = (
+                i  # the other end of the queue has room: each message has at most one event
+            )
+            ended += 1
+        elif tr.kind[i] == COMPUTES:
+            compute(tr, ws, ck, do, i, now)
+        elif may_leave(tr, ck, do, i, now):
+            begin(fl, li, ro, tr, ck, do, i, now)
+            meet(fl, do, tr.flow[i], i, now + tr.forth[i])
+            enter(fl, ro, tr.flow[i])
+            if ro.size.sending > ck.clock.exact:
+                expected = min(expected, expected_ps(fl, li, tr, i))
+    for k in range(ended):
+        touch(fl, li, ro, tr.flow[tr.queue[len(tr.queue) - 1 - k]])
+    if ro.size.members > 0:
+        due = ck.clock.rated + may_wait(fl, ro, tr, ck, before, expected)
+        ck.clock.due = min(ck.clock.due, max(now, due))
+
+
+@kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
     """Run until ``until`` messages have ended or ``pause`` changes of rates were made (returns 0),
-    until nothing more happens (returns 1), or until the next event is after ``stop`` (returns
-    2)."""
-    while ck.clock.queued > 0:
-        now = tr.key[tr.queue[0]]
+    nothing more happens (1) or the next event is after ``stop`` (2)."""
+    while True:
+        event = tr.key[tr.queue[0]] if ck.clock.queued > 0 else FOREVER
+        now = min(event, ck.clock.due)
         if now >= FOREVER:
             return 1
         if ck.clock.finished >= until or ck.clock.changes >= ck.clock.pause:
@@ -212,34 +299,10 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
         if now > ck.clock.stop:
             return 2
         ck.clock.now = now
-        ro.size.stamp += 1
-        ro.size.members = 0
-        ended = 0
-        while ck.clock.queued > 0 and tr.key[tr.queue[0]] == now:
-            i = pop(tr, ck)
-            ck.clock.events += 1
-            if tr.state[i] == SENDS:
-                finish(fl, li, ro, tr, ws, ck, do, i, now)
-                leave(fl, do, tr.flow[i], tr.arrived[i])
-                tr.queue[len(tr.queue) - 1 - ended] = (
-                    i  # the other end of the queue has room: each message has at most one event
-                )
-                ended += 1
-            elif tr.kind[i] == COMPUTES:
-                compute(tr, ws, ck, do, i, now)
-            elif may_leave(tr, ck, do, i, now):
-                begin(fl, li, ro, tr, ck, do, i, now)
-                meet(fl, do, tr.flow[i], i, now + tr.forth[i])
-                enter(fl, ro, tr.flow[i])
-        for k in range(ended):
-            touch(fl, li, ro, tr.flow[tr.queue[len(tr.queue) - 1 - k]])
-        if ro.size.members == 0 or ro.size.sending == 0:
-            continue
-        refill(fl, li, ro)
-        settle(fl, ro, tr, ck, now)
-        if ck.clock.judging:
-            judge(fl, li, ro, do, now)
-    return 1
+        if event > ck.clock.due:
+            new_rates(fl, li, ro, tr, ck, do, now)
+        else:
+            step(fl, li, ro, tr, ws, ck, do, now)
 
 
 @kernel

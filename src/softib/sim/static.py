@@ -146,27 +146,39 @@ class Bisection:
         return float(self.samples.std()) if len(self.samples) else 0.0
 
 
-def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
+CHANNELS = 8
+"""Channels of a path in a tree of four tiers; longer ones are walked twice."""
+
+
+def _paths(flows: int) -> np.ndarray:
+    """Return space for the paths of ``flows`` flows."""
+    return np.empty((flows, CHANNELS + 2), np.int32)
+
+
+def loads(network: Network, src: Any, dst: Any, weight: Any = None, paths: np.ndarray | None = None) -> Loads:
     """Return the loads of flows ``src[i] → dst[i]``: int64 counts of flows, or float64 sums of
-    ``weight``."""
+    ``weight``. ``paths`` gets the paths."""
     from softib.sim.static_kernels import add_flows
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
     each = np.ones(1, np.int64) if weight is None else np.asarray(weight, np.float64)
     total = np.zeros(network.n_channels, each.dtype)
-    lost = add_flows(network.table, src, dst, each, total)
+    lost = add_flows(network.table, src, dst, each, total, _paths(0) if paths is None else paths)
     return Loads(total, len(src), int(lost))
 
 
-def flow_rates(network: Network, src: Any, dst: Any, carried: Loads | None = None) -> tuple[np.ndarray, np.ndarray]:
+def flow_rates(
+    network: Network, src: Any, dst: Any, carried: Loads | None = None, paths: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (Gb/s, worst channel) of each flow when flows share each channel equally; 0 and -1
-    without a path."""
+    without a path. ``carried`` and ``paths``: of :func:`loads` for the same flows."""
     from softib.sim.static_kernels import flow_shares
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
-    load = (carried or loads(network, src, dst)).load
+    paths = _paths(len(src) if carried is None else 0) if paths is None else paths
+    load = (carried or loads(network, src, dst, paths=paths)).load
     share, worst = np.zeros(len(src)), np.zeros(len(src), np.int64)
-    flow_shares(network.table, src, dst, np.ones(1, np.int64), load, network.rate, share, worst)
+    flow_shares(network.table, src, dst, np.ones(1, np.int64), load, network.rate, paths, share, worst)
     return share, worst
 
 
@@ -249,8 +261,9 @@ def effective_bisection(
     peak, lowest = worst, np.inf
     for i in range(samples if len(pool) > 1 else 0):
         src, dst = patterns.crossing_pairs(*halves, rng) if halves else patterns.bisection_pairs(pool, rng)
-        carried = loads(network, src, dst)
-        rate, _ = flow_rates(network, src, dst, carried)
+        paths = _paths(len(src))
+        carried = loads(network, src, dst, paths=paths)
+        rate, _ = flow_rates(network, src, dst, carried, paths)
         best = np.minimum(network.host_gbps[src], network.host_gbps[dst])
         relative[i] = float(np.divide(rate, best, out=np.zeros(len(rate)), where=best > 0).mean())
         gbps, full = gbps + rate.sum() / 2, full + best.sum() / 2

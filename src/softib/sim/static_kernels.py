@@ -116,9 +116,13 @@ def walk(net, source_switch, dlid, last, first):
 
 
 @kernel
-def add_flows(net, src, dst, weight, loads):
+def add_flows(net, src, dst, weight, loads, paths):
     """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows
-    have no path."""
+    have no path.
+
+    ``paths`` int32[flows, m] out (or empty): the number of channels of each path, and the channels of those that are
+    shorter than m, for :func:`flow_shares`.
+    """
     lost = 0
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -131,26 +135,34 @@ def add_flows(net, src, dst, weight, loads):
         w = weight[i % w_n]
         for j in range(n):
             loads[path[j]] += w
+        if i < len(paths):
+            paths[i, 0] = n
+            if n < paths.shape[1]:
+                for j in range(n):
+                    paths[i, j + 1] = path[j]
     return lost
 
 
 @kernel
-def flow_shares(net, src, dst, weight, loads, rate, share, worst):
+def flow_shares(net, src, dst, weight, loads, rate, paths, share, worst):
     """Compute rate and worst channel of each flow when every channel is shared in proportion to
     weight.
     ``share[i]`` = weight × smallest rate/load on its path (0 without a path), ``worst[i]`` the
-    channel with the smallest rate/load.
+    channel with the smallest rate/load. ``paths``: of :func:`add_flows`, or empty.
     """
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
     w_n = len(weight)
     for i in range(len(src)):
         a, b = src[i], dst[i]
-        n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
+        n = paths[i, 0] if i < len(paths) else 0
+        known = i < len(paths) and n < paths.shape[1]
+        if not known:
+            n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
         best = 0.0
         at = -1
         for j in range(n):
-            c = path[j]
+            c = paths[i, j + 1] if known else path[j]
             s = rate[c] / loads[c]
             if at < 0 or s < best:
                 best = s

@@ -5,11 +5,13 @@ LIDs."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -42,8 +44,12 @@ LFT_BLOCK, PKEY_BLOCK, BASE, FULL = 64, 32, 0x7FFF, 0x8000
 UNCHANGED = (PortInfo.port_state, PortInfo.port_phys_state)
 """Fields of a Set in which 0 means no change (IBA 14.2.5.6)."""
 MANAGER_S = 15.0
-"""Time for which the attacker's manager runs: longer than OpenSM's sweep interval of 10 s, after
+"""Time for which the attacker's manager runs after its discovery: longer than OpenSM's sweep interval of 10 s, after
 which a master detects other managers."""
+BEGINS_S = 120.0
+"""Maximum time of that discovery; the limit only ends a hang."""
+ELECTED = re.compile("now (STANDBY|MASTER|NOT_ACTIVE)|: sweep: ")
+"""Lines of a manager after its discovery (IBA 14.4.1), or after a sweep in which no other port answered."""
 FLOOD, FLOOD_BATCH, SWEEPS = 5_000, 250, 500
 """Number of forged traps; number of traps between two queries of the subnet administration; and
 number of sweeps up to which the manager has combined the traps. The limit is a number, because the
@@ -270,16 +276,27 @@ def foreign_manager(s: Stage) -> tuple[Outcome, str]:
         options.write_text(f"m_key {s.key:#x}\nsm_priority 15\nsweep_interval 2\n")
         command = [sys.executable, "-m", "softib", "sm", "run", "--sm-config", str(options)]
         program = s.run(s.attacker, [*command, "--priority", "15", "--guid2lid", f"{folder}/guid2lid"])
-        until = time.monotonic() + MANAGER_S
+        lines = list[str]()
+        output = program.stdout or ()
+        reader = threading.Thread(target=lambda: lines.extend(output), daemon=True)
+        reader.start()
+        began, until = time.monotonic(), None
         try:
             while s.master != mine:
-                if time.monotonic() > until or program.poll() is not None:
+                if until is None and any(ELECTED.search(line) for line in list(lines)):
+                    until = time.monotonic() + MANAGER_S
+                over = time.monotonic() > (began + BEGINS_S if until is None else until)
+                if not over and program.poll() is None:
+                    time.sleep(0.25)
+                elif until is None and not any("begin: port" in line for line in list(lines)):
+                    return NOT_TRIED, f"the manager on {s.attacker} does not run: {''.join(lines[-1:]).strip()[:200]}"
+                else:
                     return STOPPED, f"{s.victim} keeps its manager while one of priority 15 runs on {s.attacker}"
-                time.sleep(0.25)
             return THROUGH, f"the manager of {s.attacker} is the master of {s.victim}"
         finally:
             program.terminate()
-            program.communicate(timeout=30)
+            program.wait(timeout=30)
+            reader.join(timeout=30)
 
 
 def trap_flood(s: Stage) -> tuple[Outcome, str]:

@@ -13,7 +13,7 @@ import softib
 from softib.diags.job_causes.causes import BACKGROUND, CAUSES
 from softib.diags.job_causes.paths import paths_between
 from softib.diags.job_causes.ranking import Facts, rank
-from softib.diags.job_causes.readings import Readings
+from softib.diags.job_causes.readings import Readings, Window
 from softib.diags.job_causes.site import is_ethernet, site_of
 from softib.diags.observations import Observations, ObservedPorts
 from softib.job_logs.events import SYMPTOMS, End
@@ -52,6 +52,7 @@ def observed(fabric, rose=(), silent=(), rounds=4):
         "port_xmit_data",
     )
     counters += ("port_xmit_discards", "port_inactive_discards", "port_rcv_data", "link_error_recovery_counter")
+    counters += ("port_buffer_overrun_errors",)
     increase = {c: np.zeros(shape, np.uint64) for c in counters}
     increase["port_xmit_data"][:] = 10**6
     known = {c: np.ones(shape, bool) for c in counters}
@@ -70,12 +71,12 @@ def observed(fabric, rose=(), silent=(), rounds=4):
     return Observations(ports, begin, end.astype(np.int64), increase, known, level)
 
 
-def named(tree, symptom, rose=(), silent=(), a="host-0001", b="host-0008", history=True):
-    site = site_of(tree, observed(tree, rose, silent) if history else None, False)
+def named(tree, symptom, rose=(), silent=(), a="host-0001", b="host-0008", history=True, window=None, rounds=4):
+    site = site_of(tree, observed(tree, rose, silent, rounds) if history else None, False)
     ends = [site.ports_of_host(h)[0] for h in (a, b)]
     paths = paths_between(site, [tuple(ends)])
     found = rank(
-        Facts(symptom, {"pkeys-apart": False, "ethernet": False}, paths.weight, tuple(ends)), Readings(site, None)
+        Facts(symptom, {"pkeys-apart": False, "ethernet": False}, paths.weight, tuple(ends)), Readings(site, window)
     )
     first = found[0]
     where = site.link(first.port) if first.port >= 0 else tree.node_name(first.node) if first.node >= 0 else ""
@@ -147,6 +148,45 @@ def test_errors_that_a_host_decides_are_not_those_of_a_cable_full_of_errors(tree
     rose = (("leaf-1[1]", "port_rcv_errors", 10**6), ("leaf-1[1]", "symbol_error_counter", 10**6))
     assert named(tree, symptom, rose=rose)[0] == cause
     assert named(tree, "retry-exceeded", rose=rose)[0] == "bit-errors"
+
+
+@pytest.mark.parametrize(("overruns", "cause"), [(0, "bit-errors"), (500, "slow-receiver")])
+def test_packets_that_found_a_full_buffer_were_not_damaged(tree, overruns, cause):
+    """PortRcvErrors counts both; its detail PortBufferOverrunErrors tells (IBA 16.1.4)."""
+    rose = [("host-0008[1]", "port_rcv_errors", 500), ("host-0008[1]", "port_buffer_overrun_errors", overruns)]
+    assert named(tree, "retry-exceeded", [r for r in rose if r[2]])[:2] == (cause, "host-0008[1] ↔ leaf-4[2]")
+
+
+def test_a_damaged_cable_whose_host_no_longer_answers_is_not_a_slow_receiver(tree):
+    rose = [("leaf-4[2]", "port_rcv_errors", 1157), ("leaf-4[2]", "port_sw_hoq_lifetime_limit_discards", 9)]
+    code, where, _ = named(tree, "retry-exceeded", rose, silent=("host-0008",))
+    assert (code, where) == ("bit-errors", "host-0008[1] ↔ leaf-4[2]")
+
+
+@pytest.mark.parametrize(("symptom", "cause"), [("none", "nothing"), ("retry-exceeded", "switch-dead")])
+def test_a_dead_switch_is_one_coincidence_and_explains_its_cables(tree, symptom, cause):
+    """Its links fail together, so they are not independent witnesses against a job that ended well."""
+    ports = [tree.port_name(int(tree.port_peer[p])) for p in tree.ports_of(tree.node_names().index("spine-1"))]
+    rose = [(name, "link_downed_counter", 1) for name in ports if not name.startswith("host")]
+    code, _, found = named(tree, symptom, rose, silent=("spine-1",))
+    assert code == cause
+    if cause == "switch-dead":
+        assert sum(h.probability for h in found if h.cause.code == "cable-down") < 0.05
+
+
+def test_errors_long_before_the_end_of_a_log_without_times_are_probably_not_its_cause(tree):
+    """Packets were damaged in the second 2. A log that was written soon after it, and one that was written long after it: nine
+    to one, each over its part of the window."""
+
+    def odds(written_s: float) -> float:
+        window = Window(written_s - 15.0, written_s + 1.0, "", written_s - 3.0)
+        errors = [("leaf-1[1]", "port_rcv_errors", 500)]
+        found = named(tree, "retry-exceeded", errors, window=window, rounds=17)[2]
+        return float(
+            np.divide(*(sum(h.probability for h in found if h.cause.code == c) for c in ("bit-errors", "process-died")))
+        )
+
+    assert odds(3) / odds(15) == pytest.approx((0.9 / 4) / (0.1 / 12), rel=0.05)
 
 
 def test_errors_off_the_path_are_not_the_cause(tree):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
-from softib.fabric.faults.inject import random_swap, swap_cables
+from softib.fabric.faults.inject import swap_cables
 from softib.fabric.faults.targets import port_at
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from tests.extent import extent
+from tests.fabric.random_faults import random_swap
 
 FABRICS: list[tuple[str, dict[str, object]]] = [
     ("fat-tree", {"radix": 16, "levels": 2}),

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from softib.diags.structure.recognise import recognise, summary
-from softib.fabric.faults.inject import random_swap, remove_cable
+from softib.fabric.faults.inject import remove_cable
 from softib.fabric.topologies.registry import generate
+from tests.fabric.random_faults import random_swap
 
 CASES = [
     ("fat-tree", {"radix": 8, "levels": 2}),

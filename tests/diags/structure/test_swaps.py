@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from softib.diags.check import check
 from softib.errors import InputError
-from softib.fabric.faults.inject import random_swap, swap_cables
+from softib.fabric.faults.inject import swap_cables
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from tests.extent import examples
+from tests.fabric.random_faults import random_swap
 
 SWAP_CODES = {"swapped-cables", "crossed-rails"}
 

@@ -89,3 +89,14 @@ def test_a_docstring_begins_with_return_where_something_is_returned():
             if text.startswith("Return ") and ((truth and not text.startswith("Return whether")) or not returns(node)):
                 wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {text.splitlines()[0]}")
     assert not wrong, wrong
+
+
+def test_every_c_file_begins_with_what_it_is():
+    """A comment that is no licence and no #include: its first sentence ends within 300 characters."""
+    silent = []
+    for path in sorted((ROOT / "src" / "softib" / "preload").rglob("*.[ch]")):
+        comment = re.match(r"/\*(.*?)\*/", path.read_text("utf-8"), re.DOTALL)
+        words = "" if comment is None else " ".join(re.sub(r"^\s*\*", "", comment[1], flags=re.MULTILINE).split())
+        if not re.match(r"\S.{8,300}?[.:;]( |$)", words):
+            silent.append(f"{path.relative_to(ROOT)}: {words[:80]!r}")
+    assert not silent, "\n".join(silent)

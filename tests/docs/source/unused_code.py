@@ -1,4 +1,4 @@
-"""Public functions, classes and methods of src that nothing in src or in the scripts of docs uses: what only tests and benches call.
+"""Functions, classes and methods of src that nothing in src or in the scripts of docs uses: what only tests and benches call.
 
 vulture collects the names. An entry of ``__all__`` is no use here. The names of ``softib`` itself are the public API, and a subclass of
 ``Structure`` is used by being declared, as is a document's class in ``DOCUMENTS``.
@@ -28,6 +28,7 @@ DECORATORS = [
     "@intrinsic*",
     "@overload*",
     "@also*",
+    "@*.in_python",
 ]
 """A decorated function of these is called by what decorates it."""
 
@@ -54,8 +55,8 @@ def unused() -> dict[str, str]:
     found.used_names.update(softib.__all__)
     found.used_names.update(place.partition(":")[2] for places in DOCUMENTS.values() for place in places.split())
     rows = [item for item in found.get_unused_code(min_confidence=60) if item.typ in KINDS]
-    public = [i for i in rows if not i.name.startswith("_") and Path(i.filename).is_relative_to(SOURCE)]
-    return {f"{Path(item.filename).relative_to(SOURCE)} {item.name}": item.typ for item in public}
+    ours = [i for i in rows if not i.name.startswith("__") and Path(i.filename).is_relative_to(SOURCE)]
+    return {f"{Path(item.filename).relative_to(SOURCE)} {item.name}": item.typ for item in ours}
 
 
 def structures(tree: ast.Module) -> set[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import softib
 from softib.errors import UnreadableFile
 from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
@@ -152,3 +153,45 @@ END_CABLE_INFO
     more.write_text(path.read_text().replace("START_INDEX_TABLE", made + "START_INDEX_TABLE"))
     f = registry.read(more).fabric
     assert f.cable_length_m[~np.isnan(f.cable_length_m)].tolist() == [3.0] and "lengths" in f.source.records
+
+
+POWER = """
+START_POWER_SUPPLIES
+NodeGuid,PSUIndex,IsPresent,IsFRU,ACInput,DCState,AlertState,FanState,TemperatureState,PowerConsumption,SerialNumber
+{guid},0,YES,YES,OK,OK,OK,OK,OK,71,"MT1944X10558"
+{guid},1,YES,YES,OK,{dc},OK,OK,OK,0,"MT1944X10555"
+{guid},2,NO,N/A,N/A,N/A,N/A,N/A,N/A,0,"N/A"
+END_POWER_SUPPLIES
+START_FANS_SPEED
+NodeGuid,SensorIndex,FanSpeed
+{guid},1,8493
+{guid},2,{rpm}
+{guid},3,N/A
+{guid},4,-1
+END_FANS_SPEED
+"""
+
+
+@pytest.mark.parametrize(
+    ("dc", "rpm", "messages"),
+    [
+        ("OK", 7349, []),
+        ("ERROR", 7349, ["power supply 1 of {name}: DCState ERROR"]),
+        ("ERROR", 0, ["power supply 1 of {name}: DCState ERROR", "fan 2 of {name}: 0 rpm"]),
+    ],
+)
+def test_a_dead_power_supply_and_a_fan_that_stands_are_findings(path: Path, tmp_path: Path, dc, rpm, messages) -> None:
+    """What is absent, or states no value, is no fault."""
+    f = registry.read(path).fabric
+    before = len(f.source.reported)
+    switch = int(f.switch_node[0])
+    text = POWER.format(guid=f"{int(f.node_guid[switch]):#018x}", dc=dc, rpm=rpm)
+    cut = tmp_path / "x.db_csv"
+    cut.write_text(path.read_text() + text)
+    read = registry.read(cut)
+    added = [r for r in read.fabric.source.reported if r.check in ("POWER_SUPPLIES", "FANS_SPEED")]
+    name = f.node_name(switch)
+    assert [r.summary for r in added] == [m.format(name=name) for m in messages]
+    assert len(read.fabric.source.reported) == before + len(messages) and read.problems == []
+    found = [x for x in softib.check(cut) if x.evidence.get("check") in ("POWER_SUPPLIES", "FANS_SPEED")]
+    assert sorted(x.severity.name for x in found) == ["WARNING"] * len(messages)

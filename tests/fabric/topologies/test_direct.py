@@ -181,6 +181,8 @@ def test_ring_of_four_is_the_credit_loop_example(shared_data):
         ("dragonfly", {"p": 2, "a": 4, "h": 2, "g": 9, "radix": 6}, "needs 7"),
         ("dragonfly+", {"g": 100, "s": 2, "h": 2, "l": 2, "p": 2}, "at most 5 groups"),
         ("dragonfly+", {"g": 2, "s": 4, "l": 4, "p": 8, "radix": 8}, "need 12 ports"),
+        ("dragonfly+", {"g": 2, "s": 2, "l": 3, "p": 4, "h": 2, "radix": 16, "hosts": 18}, "hold 19 to 24"),
+        ("dragonfly+", {"g": 2, "s": 2, "l": 3, "p": 4, "h": 2, "radix": 16, "hosts": 25}, "hold 19 to 24"),
         ("torus", {}, "dims is missing"),
         ("torus", {"dims": 4}, "for example [4, 4, 4]"),
         ("torus", {"dims": []}, "at least one"),

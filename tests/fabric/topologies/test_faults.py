@@ -9,8 +9,7 @@ import pytest
 from softib.errors import SoftibError
 from softib.fabric.columns import COLUMNS
 from softib.fabric.faults import inject
-from softib.fabric.faults.inject import random_swap
-from softib.fabric.faults.kinds import FAULTS, plant, random_fault
+from softib.fabric.faults.kinds import FAULTS, plant
 from softib.fabric.node_finder import find_node
 from softib.fabric.power_cycle import power_on
 from softib.fabric.power_up import active_speed_codes
@@ -18,6 +17,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.rates import speed_named
 from softib.iba.smp import PortInfo
+from tests.fabric.random_faults import random_fault, random_swap
 
 from .graphs import adjacency, tier_count
 

@@ -103,7 +103,7 @@ def library_path() -> Path:
     if cc is None:
         pytest.skip("no C compiler")
     to = scratch("softib-fabric-") / "fabric.so"
-    sources = [str(p) for p in sorted(SOURCES.glob("*.c"))]
+    sources = [str(p) for p in sorted(SOURCES.rglob("*.c"))]
     probe = Path(__file__).with_name("fabric_probe.c")
     done = subprocess.run(
         [

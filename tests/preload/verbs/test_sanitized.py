@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from softib.preload import build
-from tests.preload.verbs.applications import A, B
+from tests.preload.verbs.applications import A, Applications, B, stop, wait_for_listener
 from tests.preload.verbs.c_programs import SANITIZE, program, run
 from tests.preload.verbs.foreign.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
 
@@ -96,6 +96,43 @@ def test_rdma_cm(apps, sanitized, stock):
     )
     assert "ping data: rdma-ping-4" in client
     assert not sanitized.output()
+
+
+ADAPTIVE = """
+name: f
+generation: HDR
+sm: {adaptive_routing: free}
+topology: {kind: fat-tree, radix: 8, levels: 2, hosts: 8}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("pace", [False, True])
+def test_adaptive_paths_come_and_go(tmp_path, stock, pace):
+    """Queue pairs over four uplinks, of which one fails and comes back under them: the paths of each become fewer, and more."""
+    fabric, programs = Applications(ADAPTIVE, *(["--pace"] if pace else [])), []
+    try:
+        sanitized = Sanitized(fabric, tmp_path)
+        for line in ("ib_send_bw -q 4", "ib_write_bw -q 4", "ib_read_bw -q 2"):
+            name, *options = line.split()
+            port = next(fabric.ports)
+            words = sanitized.arguments(stock(name), *options, "-D", "12", "-F", "-s", "65536", "-p", str(port))
+            programs.append(fabric.begin("host-0001", *words))
+            wait_for_listener(port, programs[-1])
+            programs.append(fabric.begin("host-0005", *words, "127.0.0.1"))
+        fabric.until_busy("host-0005")
+        for _ in range(3):
+            fabric("fault", "link-down", "leaf-2[5]")
+            fabric("fault", "link-up", "leaf-2[5]")
+        for program in programs:
+            output = program.communicate(timeout=300)[0]
+            assert program.returncode == 0, output
+        assert not sanitized.output()
+    finally:
+        for program in programs:
+            stop(program)
+        fabric.close()
 
 
 UCX = (("rc_v", "tag_bw"), ("ud_v", "stream_lat"), ("rc_v", "ucp_put_bw"), ("ud_v", "ucp_get"), ("rc_v", "ucp_cswap"))

@@ -96,7 +96,10 @@ def test_bench_verifies_what_it_wrote(storage):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("read", "--offset", "1", "--size", "4k"), "use multiples of 4,096"),
+        (("read", "--offset", "1", "--size", "4k"), "offset 1: use a multiple of 4,096"),
+        (("read", "--size", "5000"), "size 5,000: use a multiple of 4,096"),
+        (("read", "--size", "0"), "size 0: use at least 4,096 bytes"),
+        (("list", "--nqn", ""), "no subsystem ''"),
         (("read", "--offset", "64M", "--size", "4k"), "beyond the end"),
         (("list", "--namespace", "9"), "namespace 9 does not exist"),
         (("list", "--nqn", "nqn.x:y"), "no subsystem 'nqn.x:y'"),

@@ -60,6 +60,7 @@ def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
         log.written_s - max(before, UNTIMED_S),
         log.written_s + AFTER_S,
         "the log has no times; its modification time is used",
+        log.written_s - BEFORE_S if before < UNTIMED_S else None,
     )
 
 

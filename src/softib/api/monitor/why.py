@@ -121,9 +121,9 @@ def _tables(
         return f, True, has_pkeys
     if f.lid.any():
         return f, False, has_pkeys
-    from softib.analysis.routing import from_engine
+    from softib.analysis.routing import programmed_copy
 
-    return from_engine(result, None, steps).fabric, True, True
+    return programmed_copy(result, None, steps)[0], True, True
 
 
 def _history(

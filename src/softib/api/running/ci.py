@@ -127,6 +127,9 @@ def _by_node(
         each = {node: list(command) for node, command in commands.items()}
     else:
         first = arrays.node_name(int(arrays.port_node[default_port(arrays)]))
+        repeated = sorted({node for node in nodes if list(nodes).count(node) > 1})
+        if repeated:
+            raise InputError(f"node {repeated[0]} is named twice; name each node once")
         each = {node: list(commands) for node in nodes or [first]}
     check_names(arrays, each, schedule)
     for command in each.values():

@@ -79,7 +79,7 @@ def nvme_connect(
     names = list(dict.fromkeys(e.nqn for e in entries))
     if nqn is None and len(names) != 1:
         raise InputError(f"{address} has {len(names)} subsystems; name one with --nqn: {', '.join(names)}")
-    wanted = nqn or names[0]
+    wanted = names[0] if nqn is None else nqn
     if wanted not in names:
         raise InputError(f"{address} has no subsystem {wanted!r}; it has {', '.join(names)}")
     return NvmeDisk([e for e in entries if e.nqn == wanted], host, namespace, depth, queues, notice)

@@ -47,7 +47,7 @@ class NvmeTarget(Suggests):
         if not addresses:
             raise InputError("there is no RDMA device; start the target with 'softib run -- softib target ...'")
         chosen = {number: state_of(text) for number, text in (states or {}).items()}
-        self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice, pcap)
+        self._server = TargetServer(files, DEFAULT_NQN if nqn is None else nqn, addresses, port, chosen, notice, pcap)
 
     def describe(self) -> TargetDescription:
         """Return its exports and their addresses."""

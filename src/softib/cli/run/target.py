@@ -45,6 +45,8 @@ def command(
         number, equals, state = text.partition("=")
         if not equals or not (number.isascii() and number.isdigit()):
             raise click.UsageError(f"--ana {text}: use N=STATE, for example 2=non-optimized")
+        if int(number) in chosen:
+            raise click.UsageError(f"--ana {text}: port {number} has a state already; name each port once")
         chosen[int(number)] = state
     softib.on_compiling(Compiling())
     with softib.NvmeTarget(*files, nqn=nqn, port=port, states=chosen, pcap=pcap, notice=print_notice) as target:

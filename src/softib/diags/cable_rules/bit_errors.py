@@ -17,6 +17,7 @@ from softib.diags.cable_rules.case import Case, Suspicion, blame, line_rate, spa
 from softib.diags.cable_rules.chances import poisson_lower, poisson_tail, poisson_upper
 from softib.diags.cables.counters import LINK_BIT_ERRORS
 from softib.diags.finding import Severity, code, finding
+from softib.iba.rates import SPEED_BY_NAME
 from softib.plural import counted, plural
 
 __all__ = ["needed_seconds"]
@@ -143,15 +144,25 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
 
 
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
-    """Report NDR cables, and cables of unknown rate, if their device states an effective or symbol
-    error ratio beyond NVIDIA's levels."""
-    ndr = np.array([r <= 0 or speed_name(r) == "NDR" for r in case.best_rate.tolist()], bool)
+    """Report cables whose device states a bit error ratio after correction beyond its limit. The limits are NVIDIA's
+    levels for NDR links and links of unknown rate, and IBA's limit for other links. IBA's limit applies to the last
+    ratio in the chain of corrections: the symbol error ratio from HDR on, the effective one for earlier generations
+    (ibdiagnet's manual)."""
+    speeds = [speed_name(r) for r in case.best_rate.tolist()]
+    ndr = np.array([not s or s == "NDR" for s in speeds], bool)
+    retransmits = np.array([SPEED_BY_NAME[s].code >= SPEED_BY_NAME["HDR"].code if s else False for s in speeds], bool)
     worst = {kind: np.fmax.reduce(case.level(f"{kind}_ber"), axis=0, initial=0.0) for kind in ("symbol", "effective")}
-    limits = {kind: (case.limits[f"ndr_{kind}_warning"], case.limits[f"ndr_{kind}_error"]) for kind in worst}
-    above = np.fmax(worst["symbol"] / limits["symbol"][0], worst["effective"] / limits["effective"][0])
-    for cable in np.unique(case.cable[np.flatnonzero(ndr & (above >= 1))]).tolist():
+    limit = case.limits["ber_specification"]
+    other = {"symbol": np.where(retransmits, limit, np.inf), "effective": np.where(retransmits, np.inf, limit)}
+    warning, error = (
+        {kind: np.where(ndr, case.limits[f"ndr_{kind}_{level}"], other[kind]) for kind in worst}
+        for level in ("warning", "error")
+    )
+    above = np.fmax(worst["symbol"] / warning["symbol"], worst["effective"] / warning["effective"])
+    for cable in np.unique(case.cable[np.flatnonzero(above >= 1)]).tolist():
         ends = [r for r in (cable, int(case.ports.peer[cable])) if r >= 0]
         row = max(ends, key=lambda r: above[r])
+        limits = {kind: (float(warning[kind][row]), float(error[kind][row])) for kind in worst}
         kinds = [kind for kind in worst if worst[kind][row] >= limits[kind][0]]
         severe = any(worst[kind][row] >= limits[kind][1] for kind in kinds)
         stated = " and ".join(
@@ -162,7 +173,7 @@ def stated_ratios(case: Case) -> Iterator[Suspicion]:
         evidence = {f"{kind}_ber": {str(case.location(r)): float(worst[kind][r]) for r in ends} for kind in kinds}
         source = {
             "limits": {kind: list(limits[kind]) for kind in kinds},
-            "source": case.limits.of("ndr_symbol_warning").source,
+            "source": case.limits.of("ndr_symbol_warning" if ndr[row] else "ber_specification").source,
         }
         yield Suspicion(
             finding(

@@ -142,7 +142,8 @@ CAUSES: tuple[Cause, ...] = (
         "cable",
         0.07,
         "a cable damages packets",
-        "retries hide a few lost packets; status 12 needs a loss ratio that counters show",
+        "retries hide a few lost packets; status 12 needs a loss ratio that counters show. Management packets cross "
+        "the same cable: the port behind it may not answer",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
         _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
         {
@@ -151,7 +152,7 @@ CAUSES: tuple[Cause, ...] = (
             "link-down": 0.02,
             "link-back": 0.06,
             "waits": 0.1,
-            "unheard": 0.1,
+            "unheard": 0.2,
             "errors-ever": 0.97,
             "idle": 0.05,
         },
@@ -170,7 +171,6 @@ CAUSES: tuple[Cause, ...] = (
             "unheard": 0.3,
             "link-down": 0.005,
             "link-back": 0.005,
-            "damaged": 0.1,
             "idle": 0.1,
         },
     ),

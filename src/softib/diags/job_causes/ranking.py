@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,6 +30,14 @@ indicate the cause."""
 MOST_LOG = 100.0
 """Largest logarithm of a likelihood ratio: a switch with many ports would otherwise exceed the range of a float."""
 
+
+DEAD_SWITCH = 0.002
+"""Probability that a switch without power is not involved in the failure: its links fail together, so they are one
+coincidence and not several."""
+
+IN_TIME = 0.9
+"""Share of the logs without times that were last written soon after the cause (:attr:`Window.likely_s`): a program that
+lost a packet ends within seconds, but its log may be continued."""
 
 LOST_LINKS = 2
 """Minimum number of lost links of a switch without any link."""
@@ -71,6 +79,8 @@ class Hypothesis:
 def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
     """Return all hypotheses, the most probable first; their probabilities sum to 1."""
     scored: list[tuple[float, Cause, int, int]] = []
+    if readings is not None:
+        readings = replace(readings, explained=_explained(facts, readings))
     for cause in CAUSES:
         base = cause.prior * cause.expects(facts.symptom) * _job(cause, facts.features)
         locations = _locations(cause, facts, readings)
@@ -150,15 +160,54 @@ def _ends(site: Site, cable: int) -> tuple[int, ...]:
     return tuple(p for p in (cable, int(site.peer[cable])) if p >= 0) if cable >= 0 else ()
 
 
-def _ratio(cause: Cause, name: str, value: int) -> float:
+def _explained(facts: Facts, readings: Readings) -> frozenset[int]:
+    """Return the ports whose lost link is that of a switch without power, at either end."""
+    site, f = readings.site, readings.site.fabric
+    dead = _without_power(readings) | facts.isolated.keys()
+    ports = {p for node in dead for p in f.ports_of(node)}
+    ports |= {int(site.peer[p]) for p in ports if site.peer[p] >= 0}
+    return frozenset(ports) | {
+        p for p in facts.lost if dead and site.peer[p] < 0 and ports.issuperset(facts.other_ends.get(p, ()))
+    }
+
+
+def _without_power(readings: Readings) -> frozenset[int]:
+    """Return the switches of which several links failed and are down, and no other is known to be up."""
+    site, f = readings.site, readings.site.fabric
+    lost, up = np.zeros((2, len(f.node_guid)), np.int64)
+    ports = np.flatnonzero(site.peer >= 0)
+    link = np.maximum(readings.link[ports], readings.link[site.peer[ports]])
+    np.add.at(lost, f.port_node[ports], link == 1)
+    np.add.at(up, f.port_node[ports], (link == 0) | (link == 2))
+    return frozenset(np.flatnonzero(f.is_switch & (lost >= LOST_LINKS) & (up == 0)).tolist())
+
+
+def _timeliness(readings: Readings, feature: str, ports: Iterable[int]) -> float:
+    """Return the likelihood ratio of the time at which the counters of a feature rose, of a cause and of a coincidence,
+    which is anywhere in the window."""
+    window, column = readings.window, readings.recent.get(feature)
+    recent = -1 if column is None else max((int(column[p]) for p in ports), default=-1)
+    if window is None or window.likely_s is None or recent < 0:
+        return 1.0
+    late = (window.end_s - window.likely_s) / (window.end_s - window.begin_s)
+    return IN_TIME / late if recent else (1 - IN_TIME) / (1 - late)
+
+
+def _present(p: float, usual: float, timely: float) -> float:
+    """Return the likelihood ratio of a feature that is present: what a cause explains at another time is a
+    coincidence."""
+    return max(p * timely, usual) / usual if p > usual else p / usual
+
+
+def _ratio(cause: Cause, name: str, value: int, timely: float = 1.0) -> float:
     if value < 0:
         return 1.0
     usual = BACKGROUND[name]
     p = cause.features.get(name, usual)
-    return p / usual if value else (1 - p) / (1 - usual)
+    return _present(p, usual, timely) if value else (1 - p) / (1 - usual)
 
 
-def _link_ratio(cause: Cause, link: int) -> float:
+def _link_ratio(cause: Cause, link: int, timely: float = 1.0) -> float:
     """Return the likelihood ratio of a cable that failed and is down (1), failed and came back (2),
     or did neither (0)."""
     if link < 0:
@@ -168,7 +217,8 @@ def _link_ratio(cause: Cause, link: int) -> float:
         cause.features.get("link-back", BACKGROUND["link-back"]),
     )
     usual = BACKGROUND["link-down"], BACKGROUND["link-back"]
-    return ((1 - down - back) / (1 - sum(usual)), down / usual[0], back / usual[1])[link]
+    neither = (1 - down - back) / (1 - sum(usual))
+    return (neither, _present(down, usual[0], timely), _present(back, usual[1], timely))[link]
 
 
 def _at(feature: np.ndarray, site: Site, cable: int) -> int:
@@ -177,9 +227,11 @@ def _at(feature: np.ndarray, site: Site, cable: int) -> int:
 
 
 def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
-    site = readings.site
+    site, ends = readings.site, _ends(readings.site, cable)
+    if not readings.explained.isdisjoint(ends):
+        return 1.0  # the switch explains what this cable shows
     link = _at(readings.link, site, cable)
-    ratio = _link_ratio(cause, link)
+    ratio = _link_ratio(cause, link, _timeliness(readings, "link", ends))
     up = link < 0 and readings.up_now(cable)
     if up:
         ratio *= _ratio(cause, "link-down", 0)
@@ -189,7 +241,7 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
         ("unheard", readings.unheard),
         ("unreached", readings.unreached),
     ):
-        ratio *= _ratio(cause, name, _at(feature, site, cable))
+        ratio *= _ratio(cause, name, _at(feature, site, cable), _timeliness(readings, name, ends))
     if link < 0 and readings.ever:
         for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
             more = _ratio(cause, name, int(max(total[p] for p in _ends(site, cable)) > 0))
@@ -208,19 +260,24 @@ def _rest_ratio(cause: Cause, readings: Readings) -> float:
 def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> float:
     site, f = readings.site, readings.site.fabric
     ports = [p for p in f.ports_of(node) if site.peer[p] >= 0]
+    if cause.scope == "host":
+        ports = [p for p in ports if p not in readings.explained]
     links = [_at(readings.link, site, p) for p in ports]
+    timely = [_timeliness(readings, "link", _ends(site, p)) for p in ports]
     if cause.scope == "switch" and site.observed is None and any(readings.up_now(p) for p in ports):
         ratio = _ratio(cause, "link-down", 0)  # it runs: a cable that it lost is the cable's fault
     else:
-        lost = [p for p in f.ports_of(node) if p in facts.lost and site.peer[p] < 0] if cause.scope == "host" else []
-        links += [1] * (LOST_LINKS if node in facts.isolated else len(lost))
-        logs = [math.log(_link_ratio(cause, link)) for link in links]
+        lost = [p for p in f.ports_of(node) if p in facts.lost - readings.explained and site.peer[p] < 0]
+        lost = lost if cause.scope == "host" else []
+        logs = [math.log(_link_ratio(cause, link, t)) for link, t in zip(links, timely, strict=True)]
+        logs += [math.log(_link_ratio(cause, 1))] * (LOST_LINKS if node in facts.isolated else len(lost))
         logs += [math.log(_ratio(cause, "unreached", _at(readings.unreached, site, p))) for p in ports]
         ratio = math.exp(min(MOST_LOG, sum(logs)))
     if cause.scope == "switch":
         answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)
         silent = list(answers)
         ratio *= _ratio(cause, "silent", int(2 * sum(silent) > len(silent)) if silent else -1)
+        ratio = min(ratio, max(timely, default=1.0) / DEAD_SWITCH)
     elif facts.alive and node not in facts.named:
         ratio *= _ratio(cause, "alive", 1 if node in facts.alive else -1)
     return ratio

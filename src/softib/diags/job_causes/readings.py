@@ -19,17 +19,26 @@ WAITING = 0.3
 SYMBOLS = 10
 """Symbol errors in the window from which a link counts as faulty (infiniband-diags' threshold)."""
 SYMBOL_BITS = 8.0
+_DAMAGE = (
+    "symbol_error_counter",
+    "port_rcv_errors",
+    "link_error_recovery_counter",
+    "local_link_integrity_errors",
+    "port_fec_uncorrectable_block_ctr",
+)
 RECOVERIES = 5
 """Number of recoveries of a link in the window from which it counts as faulty."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The analysed time, in seconds since 1970; ``source``: its origin."""
+    """The analysed time, in seconds since 1970; ``source``: its origin; ``likely_s``: the cause is probably not
+    earlier (None: anywhere in the window)."""
 
     begin_s: float
     end_s: float
     source: str
+    likely_s: float | None = None
 
 
 @dataclass
@@ -43,6 +52,8 @@ class Readings:
     """Port → ``link-down`` or ``link-errors``, reported by a kernel or a manager in the logs."""
     lost: frozenset[int] = frozenset()
     """Ports of the job's paths that have no link in the fabric."""
+    explained: frozenset[int] = frozenset()
+    """Ports of links that a switch without power explains."""
 
     @cached_property
     def _intervals(self) -> np.ndarray:
@@ -58,6 +69,24 @@ class Readings:
             self.notes.append("the history has no round at that time: all of it was used")
             return np.ones(seen.intervals, bool)
         return np.asarray(inside)
+
+    @cached_property
+    def recent(self) -> dict[str, np.ndarray]:
+        """Feature → int8[ports]: its counters rose in the likely part of the window (``link``, ``damaged``); -1 without
+        a reading of that time, and if the window has no such part."""
+        seen, likely = self.site.observed, None if self.window is None else self.window.likely_s
+        if seen is None or likely is None or not len(self._intervals):
+            return {}
+        late = self._intervals[:, None] & ((seen.begin_ns + seen.end_ns) / 2e9 >= likely)
+        features = {}
+        for feature, counters in (("link", ("link_downed_counter",)), ("damaged", _DAMAGE)):
+            rose, read = np.zeros((2, len(seen.ports)))
+            for name in (c for c in counters if c in seen.increase):
+                use = late & seen.known[name]
+                rose += np.where(use, seen.increase[name], 0).sum(axis=0)
+                read += use.any(axis=0)
+            features[feature] = self._spread(np.where(read > 0, rose > 0, -1)).astype(np.int8)
+        return features
 
     def _spread(self, by_row: np.ndarray, missing: float = -1) -> np.ndarray:
         """Return a column of the observed ports as a column of the fabric's ports."""
@@ -101,9 +130,11 @@ class Readings:
 
     @cached_property
     def damaged(self) -> np.ndarray:
-        """int8[ports]: packets were damaged on the way to the port."""
-        physical = self._rose("port_rcv_errors", "local_link_integrity_errors", "port_fec_uncorrectable_block_ctr")
-        yes = (physical > 0) | (self._rose("symbol_error_counter") >= SYMBOLS)
+        """int8[ports]: packets were damaged on the way to the port. PortRcvErrors also counts packets that found its
+        buffer full, which are none of these (IBA 16.1.4)."""
+        received = self._rose("port_rcv_errors") - np.nan_to_num(self._rose("port_buffer_overrun_errors"))
+        yes = (received > 0) | (self._rose("local_link_integrity_errors", "port_fec_uncorrectable_block_ctr") > 0)
+        yes |= self._rose("symbol_error_counter") >= SYMBOLS
         yes |= self.recoveries >= RECOVERIES
         feature = self._until_silence(_feature(yes, self.errors))
         feature[[port for port, report in self.reported.items() if report == "link-errors"]] = 1
@@ -157,6 +188,8 @@ class Readings:
         counted = ~np.isnan(self.falls)
         states = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(counted, 0, -1))))
         states[self._unreachable & (states <= 0)] = -1
+        cabled = self.site.peer >= 0
+        states[cabled & (states == 0) & (self.silent == 1) & (self.silent[self.site.peer] == 1)] = -1
         for port, report in self.reported.items():
             if report == "link-down" and states[port] <= 0:
                 states[port] = 2 if up[port] else 1
@@ -192,7 +225,8 @@ class Readings:
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0) & (self.silent >= 0)
         up = (self.link[site.peer] == 0) & (self.down[site.peer] == 0)
-        return _feature(adapter & (self.silent == 1) & up, np.where(adapter, 0.0, np.nan))
+        told = adapter & ((self.silent == 0) | (self.link[site.peer] >= 0))
+        return _feature(adapter & (self.silent == 1) & up, np.where(told, 0.0, np.nan))
 
     def _last(self, level: str) -> np.ndarray:
         seen = self.site.observed

@@ -16,7 +16,6 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric import plugging
-from softib.fabric.faults.draws import two_cables
 from softib.fabric.faults.targets import Planted, Target, cable_at, cable_ends, names_of, node_at, note, port_at
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import add_cable, delete_cables, plug, set_active, unplug
@@ -38,7 +37,6 @@ __all__ = [
     "node_at",
     "one_sided",
     "port_at",
-    "random_swap",
     "remove_cable",
     "self_loop",
     "set_ber",
@@ -56,18 +54,6 @@ __all__ = [
 def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
     """Exchange the plugs in ports ``a`` and ``b``."""
     return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
-
-
-def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
-    """Swap the plugs of two cables of one tier (in a fabric that was not generated: of two cables
-    between equal node types).
-
-    The four ends are on four different nodes, so the pairs of linked nodes change. With
-    ``same_nodes`` the two cables run in parallel between the same two nodes, so only port numbers
-    change, not the graph of nodes.
-    """
-    a, b = two_cables(fabric, rng, tier, same_nodes)
-    return swap_cables(fabric, a, b)
 
 
 def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:

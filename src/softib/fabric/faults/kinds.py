@@ -1,5 +1,4 @@
-"""Table of all kinds of fault: stable name, keys in a fabric file, and the function that draws one
-at random.
+"""Table of all kinds of fault: stable name, and keys in a fabric file.
 
 A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``; ``kind`` may
 be omitted if the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
@@ -11,26 +10,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from softib.errors import InputError, UnknownName
-from softib.fabric.faults import draws as draws
 from softib.fabric.faults import inject
 from softib.fabric.faults.targets import Planted
 from softib.fabric.model import Fabric
 
-__all__ = ["FAULTS", "FaultKind", "plant", "random_fault"]
+__all__ = ["FAULTS", "FaultKind", "plant"]
 
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A kind of fault: its function in :mod:`softib.fabric.faults.inject`, its keys and their
-    descriptions (``needed`` ones first), and the function that draws one at random."""
+    """A kind of fault: its function in :mod:`softib.fabric.faults.inject`, and its keys with their
+    descriptions (``needed`` ones first)."""
 
     name: str
     plant: Callable[..., Planted]
     needed: dict[str, str]
-    draw: Callable[[Fabric, np.random.Generator], dict[str, Any]]
     optional: dict[str, str]
     doc: str
 
@@ -52,15 +47,6 @@ def plant(fabric: Fabric, entry: Mapping[str, Any]) -> Planted:
         if key not in given:
             raise InputError(f"fault {kind.name} needs {key}: {kind.needed[key]}")
     return kind.plant(fabric, **_arguments(kind, given))
-
-
-def random_fault(fabric: Fabric, kind: str, rng: np.random.Generator) -> Planted:
-    """Plant one fault of ``kind`` at a location that ``rng`` draws. Raises :class:`InputError` if
-    no location fits."""
-    if kind not in FAULTS:
-        raise UnknownName("fault", kind, FAULTS)
-    fault = FAULTS[kind]
-    return fault.plant(fabric, **fault.draw(fabric, rng))
 
 
 def _kind_of(name: Any, keys: list[str]) -> FaultKind:
@@ -136,7 +122,6 @@ FAULTS: dict[str, FaultKind] = {
             "swap-cables",
             inject.swap_cables,
             {"ports": 'two ports whose plugs are exchanged, for example ["leaf-1[40]", "leaf-2[40]"]'},
-            draws.swap,
             {},
             "two cables are exchanged at one end",
         ),
@@ -144,7 +129,6 @@ FAULTS: dict[str, FaultKind] = {
             "crossed-rails",
             inject.cross_rails,
             {"node": "host, for example node-005", "rails": "two rails, for example [0, 1]"},
-            draws.rails,
             {},
             "the cables of two adapters of a host are exchanged",
         ),
@@ -152,20 +136,16 @@ FAULTS: dict[str, FaultKind] = {
             "move-cable",
             inject.move_cable,
             {**_PORT, "to": "a free port"},
-            draws.move,
             {},
             "a cable is in the wrong port",
         ),
-        FaultKind("remove-cable", inject.remove_cable, _CABLE, draws.cable(), {}, "a cable is missing"),
-        FaultKind("unlink-hca", inject.unlink_hca, _PORT, draws.hca, {}, "an adapter has no cable"),
-        FaultKind(
-            "dead-switch", inject.dead_switch, {"switch": "a switch"}, draws.switch, {}, "a switch without any link"
-        ),
+        FaultKind("remove-cable", inject.remove_cable, _CABLE, {}, "a cable is missing"),
+        FaultKind("unlink-hca", inject.unlink_hca, _PORT, {}, "an adapter has no cable"),
+        FaultKind("dead-switch", inject.dead_switch, {"switch": "a switch"}, {}, "a switch without any link"),
         FaultKind(
             "self-loop",
             inject.self_loop,
             {"ports": "two free ports of a switch, or one"},
-            draws.loop,
             {},
             "a cable leads back to its own switch",
         ),
@@ -173,7 +153,6 @@ FAULTS: dict[str, FaultKind] = {
             "slow-link",
             inject.slow_link,
             _CABLE,
-            draws.slow,
             {"speed": "active generation", "lanes": "active width"},
             "a link runs below what its ends support",
         ),
@@ -181,7 +160,6 @@ FAULTS: dict[str, FaultKind] = {
             "ber",
             inject.set_ber,
             {**_CABLE, "ber": "raw bit error ratio"},
-            draws.cable(ber=1e-9),
             {},
             "a cable makes bit errors",
         ),
@@ -189,7 +167,6 @@ FAULTS: dict[str, FaultKind] = {
             "length",
             inject.set_length,
             {**_CABLE, "length_m": "metres"},
-            draws.cable(length_m=77.0),
             {},
             "a cable of another length",
         ),
@@ -197,7 +174,6 @@ FAULTS: dict[str, FaultKind] = {
             "inactive-link",
             inject.inactive_link,
             _CABLE,
-            draws.cable(),
             {"state": "DOWN, INIT (default) or ARMED"},
             "a link does not come up",
         ),
@@ -205,7 +181,6 @@ FAULTS: dict[str, FaultKind] = {
             "duplicate-guid",
             inject.duplicate_guid,
             {**_NODE, **_OF},
-            draws.twins("node"),
             {},
             "two nodes have one GUID",
         ),
@@ -213,7 +188,6 @@ FAULTS: dict[str, FaultKind] = {
             "duplicate-description",
             inject.duplicate_description,
             {**_NODE, **_OF},
-            draws.twins("node"),
             {},
             "two nodes have one description",
         ),
@@ -221,13 +195,12 @@ FAULTS: dict[str, FaultKind] = {
             "duplicate-lid",
             inject.duplicate_lid,
             {**_PORT, **_OF},
-            draws.twins("port"),
             {},
             "two end ports have one LID",
         ),
-        FaultKind("lid-0", inject.zero_lid, _PORT, draws.end, {}, "an end port has no LID"),
-        FaultKind("one-sided", inject.one_sided, _CABLE, draws.cable(), {}, "only one end lists the cable"),
-        FaultKind("dangling", inject.dangle, _PORT, draws.dangling, {}, "a record names a peer that does not exist"),
+        FaultKind("lid-0", inject.zero_lid, _PORT, {}, "an end port has no LID"),
+        FaultKind("one-sided", inject.one_sided, _CABLE, {}, "only one end lists the cable"),
+        FaultKind("dangling", inject.dangle, _PORT, {}, "a record names a peer that does not exist"),
     )
 }
 """Kind by stable name."""

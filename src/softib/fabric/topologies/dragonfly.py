@@ -30,6 +30,7 @@ from softib.fabric.topologies.params import (
     radix_parameter,
 )
 from softib.plural import counted, plural
+from softib.ragged import spread
 
 __all__ = ["KINDS"]
 
@@ -174,10 +175,31 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
         spine[group_b * spines + port_b % spines],
         start + port_b // spines,
     )
-    at = np.arange(g * leaves * p)
-    host = b.end_hosts(len(at), values["adapters"], group=at // (leaves * p))
-    b.links("host-leaf", leaf[at // p], at % p + 1, host, 1)
+    of_leaf = _hosts_of_leaves(g, leaves, p, values["hosts"])
+    at, place = spread(of_leaf)
+    host = b.end_hosts(len(at), values["adapters"], group=at // leaves)
+    b.links("host-leaf", leaf[at], place + 1, host, 1)
     return b.build()
+
+
+def _hosts_of_leaves(groups: int, leaves: int, p: int, hosts: int | None) -> np.ndarray:
+    """Return the host ports of each leaf in use (int64): ``p``, or one fewer at as many leaves as it takes, the last
+    of each group first."""
+    of_leaf = np.full(groups * leaves, p)
+    if hosts is None:
+        return of_leaf
+    idle = len(of_leaf) * p - hosts
+    if not 0 <= idle < len(of_leaf):
+        least = len(of_leaf) * (p - 1) + 1
+        raise impossible(
+            "dragonfly+",
+            "hosts",
+            f": {hosts:,}; {counted(len(of_leaf), 'leaf', 'leaves')} with p = {p} hold {least:,} to "
+            f"{len(of_leaf) * p:,}; use another p",
+        )
+    group, position = np.divmod(np.arange(len(of_leaf)), leaves)
+    of_leaf[np.lexsort((group, -position))[:idle]] -= 1
+    return of_leaf
 
 
 def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
@@ -207,6 +229,7 @@ DRAGONFLY_PLUS = Kind(
         Parameter("l", "whole", "leaves per group; by default half the radix", high=254),
         Parameter("s", "whole", "spines per group; by default half the radix", high=254),
         Parameter("p", "whole", "hosts per leaf; by default half the radix", high=254),
+        Parameter("hosts", "whole", "host ports, p or p - 1 at each leaf; by default all", high=1 << 20),
         Parameter("h", "whole", "global cables per spine; by default half the radix", high=254),
         Parameter("parallel", "whole", "cables between a leaf and each spine of its group", 1, high=127),
         adapters_parameter(),

@@ -146,7 +146,7 @@ static int continues(const struct coalescing *c, const uint8_t *p, unsigned at, 
            !memcmp(f + at + TCP_HEADER, p + at + TCP_HEADER, head - at - TCP_HEADER);
 }
 
-/* 1: it was taken; 0: flush what is there, and try again; -1: it is not TCP that is coalesced. */
+/* 1: taken; 0: flush the held packets, and try again; -1: not TCP, or not of a kind that is coalesced. */
 int coalesce_add(struct coalescing *c, uint8_t *p, size_t length)
 {
     size_t total, payload;

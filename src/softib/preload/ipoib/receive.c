@@ -125,7 +125,7 @@ static void message_in(struct interface *i, struct coalescing *c, const struct i
     connected_repost(i, (unsigned)wc->wr_id);
 }
 
-/* Hands the kernel what has arrived, at most a batch. How many datagrams there were. */
+/* Hands the kernel what has arrived, at most a batch. Returns the number of datagrams. */
 int receive(struct interface *i)
 {
     struct ibv_wc wc[BATCH];

@@ -129,7 +129,7 @@ static void ask(struct interface *i, unsigned method, unsigned attribute, uint64
         memcpy(q->gid, gid, 16);
     }
     done = write(i->umad, &m, sizeof m);
-    (void)done; /* a question that could not be sent is asked again as one without an answer */
+    (void)done; /* a query that could not be sent is repeated like one without an answer */
 }
 
 void sa_join(struct interface *i, struct group *g)
@@ -192,7 +192,7 @@ static void answer(struct interface *i, const struct message *m, const struct qu
     }
 }
 
-/* Every answer that is there. */
+/* Read all answers that have arrived. */
 void sa_read(struct interface *i)
 {
     struct message m;

@@ -208,7 +208,7 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
         add(i, &to->to, &segments[k]);
 }
 
-/* Return whether there is a buffer for a packet of the kernel, to whichever neighbour it goes. */
+/* Return whether a buffer is free for the next packet of the kernel. */
 int can_send(const struct interface *i)
 {
     return i->running && i->used - i->freed < BUFFERS && (!i->connected || i->spares);

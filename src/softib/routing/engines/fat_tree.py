@@ -14,7 +14,7 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.roots import find_tops, given_roots, heights, rank_switches, top_down
 from softib.routing.tables import ordered_hops
 
-__all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "compute_node_order", "recognise"]
+__all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "recognise"]
 
 
 FEW_HOSTS = 0.34
@@ -90,17 +90,11 @@ class Tree:
     order: np.ndarray
     place: np.ndarray
     compute: np.ndarray
+    """End rows of compute nodes in the order in which a shift permutation meets no contention. OpenSM writes it
+    as ``opensm-ftree-ca-order.dump``."""
     others: np.ndarray
     levels: int
     roots: np.ndarray
-
-
-def compute_node_order(graph: SwitchGraph, options: RouteOptions | None = None) -> np.ndarray:
-    """Return the compute nodes in the order in which a shift permutation meets no contention: end rows, int32.
-
-    OpenSM dumps this order as ``opensm-ftree-ca-order.dump``. Raises :class:`NotATree`.
-    """
-    return recognise(graph, options or RouteOptions(), []).compute
 
 
 def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tree:

@@ -54,8 +54,17 @@ def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: 
     :func:`destinations`. A CA does not send to itself."""
     arrived = np.zeros(len(lids), np.int64)
     lft = np.ascontiguousarray(lft, np.uint8)
-    arrivals(links_of(graph), routes_of(graph, lft, lids, ends), arrived)
+    routes = routes_of(graph, lft, lids, ends)
+    arrivals(links_of(graph), routes, _onward(graph, routes.at), arrived)
     return arrived
+
+
+def _onward(graph: SwitchGraph, at: np.ndarray) -> np.ndarray:
+    """Return the switch to which each port leads, as :func:`arrivals` reads it, without ports that no switch has."""
+    ports = max(graph.out_port.max(initial=0), graph.end_port.max(initial=0)) + 1
+    onward = at[:, : int(ports)].astype(np.int32)
+    onward[onward >= 0] = graph.peer[onward[onward >= 0]]
+    return onward
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:

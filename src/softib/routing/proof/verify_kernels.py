@@ -124,16 +124,19 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
     return used
 
 
-@kernel(steps=lambda links, routes, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
-def arrivals(links, routes, arrived):
+@kernel(steps=lambda links, routes, onward, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
+def arrivals(links, routes, onward, arrived):
     """``arrived`` int64[destinations] out: number of CAs whose packets arrive at each destination
-    LID; a CA does not send to itself."""
-    peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
-    lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
-    n = cas.shape[0]
+    LID; a CA does not send to itself.
+
+    ``onward`` int32[n, ports]: the switch to which a port leads, ``-2 - end`` for an end port, -1 for none: a smaller
+    table than ``routes.at``, which the processor's cache holds.
+    """
+    end_switch, end_is_switch = links.end_switch, links.end_is_switch
+    lft, dest_lid, dest_end, cas = routes.lft, routes.dest_lid, routes.dest_end, routes.cas
+    n, width = onward.shape
     tile = np.empty((64, n), np.uint8)
     state = np.empty(n, np.uint8)
-    dist = np.empty(n, np.int32)
     stack = np.empty(n + 1, np.int32)
     for start in range(0, dest_lid.shape[0], 64):
         stop = min(start + 64, dest_lid.shape[0])
@@ -142,13 +145,29 @@ def arrivals(links, routes, arrived):
             end = dest_end[k]
             state[:] = 0
             pairs = np.int64(0)
-            for s in range(n):
-                if cas[s] == 0:
+            for source in range(n):
+                if cas[source] == 0:
                     continue
-                if state[s] == 0:
-                    resolve(s, tile[k - start], at, peer, end, state, dist, stack)
-                if state[s] == ARRIVES:
-                    pairs += cas[s] - (s == end_switch[end] and not end_is_switch[end])
+                s = source
+                depth = 0
+                result = state[s]
+                while result == 0:
+                    state[s] = ON_STACK
+                    stack[depth] = s
+                    depth += 1
+                    port = tile[k - start, s]
+                    s = onward[s, port] if port < width else -1
+                    if s < 0:
+                        result = ARRIVES if -2 - s == end else DEAD
+                    else:
+                        result = state[s]
+                if result == ON_STACK:
+                    result = LOOP
+                while depth:
+                    depth -= 1
+                    state[stack[depth]] = result
+                if result == ARRIVES:
+                    pairs += cas[source] - (source == end_switch[end] and not end_is_switch[end])
             arrived[k] = pairs
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problems, ReadResult, read_lines, shown
 from softib.fabric.formats.ibdiagnet import db_csv_config as config
+from softib.fabric.formats.ibdiagnet import db_csv_hardware as hardware
 from softib.fabric.formats.ibdiagnet import db_csv_health as health
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, SectionWriter, read_sections
 from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
@@ -37,6 +38,8 @@ SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
     "PM_INFO": health.counters,
     "PM_DELTA": health.deltas,
     "TEMP_SENSING": health.temperatures,
+    "POWER_SUPPLIES": hardware.power_supplies,
+    "FANS_SPEED": hardware.fans,
     "CABLE_INFO": health.cables,
     "FEC_MODE": health.fec,
     "PORT_INFO_EXTENDED": health.fec_extended,

@@ -92,7 +92,7 @@ struct va_srq {
     struct ibv_srq srq;
     struct softib_srq *s;
     uint64_t at;
-    struct ve_spin lock;        /* of who posts */
+    struct ve_spin lock;        /* of the poster */
     uint32_t events, users;
     uint32_t freed;             /* receives so far whose completion was polled */
     uint32_t there;             /* bytes of the ring that have pages */

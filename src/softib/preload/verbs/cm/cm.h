@@ -81,7 +81,7 @@ struct cm_channel *cm_channel_of(int fd);
 int cm_open(int flags);
 void cm_close(int fd);
 void cm_dup(int from, int to);
-/* The next event; 0, -EAGAIN, or -EIO when the daemon is gone. */
+/* The next event; 0, -EAGAIN, or -EIO when the daemon has ended. */
 int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event);
 /* Drop all pending events of `id`, or move them to channel `to`. */
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to);

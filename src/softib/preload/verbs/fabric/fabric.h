@@ -14,7 +14,7 @@
 
 #include "cells.h"
 #include "server.h"
-#include "link_pacing.h"
+#include "pacing/link_pacing.h"
 #include "map.h"
 #include "path.h"
 #include "roce.h"

@@ -7,7 +7,7 @@
 #define LINK_LOCAL 0xFE80000000000000ull
 #define LOCAL_MAC 0x02           /* first octet: locally administered, unicast */
 #define EUI64_LOCAL 0x02         /* the bit that EUI-64 inverts (RFC 4291, appendix A) */
-#define EUI64_MIDDLE 0xFFFEull   /* octets 3 and 4 of an EUI-64 made from a MAC */
+#define EUI64_MIDDLE 0xFFFEull   /* bytes 3 and 4 of an EUI-64 made from a MAC */
 #define IPV4_MULTICAST 14        /* high four bits of an address */
 
 void sv_roce_read(struct sv_port *p)

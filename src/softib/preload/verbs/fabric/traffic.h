@@ -78,14 +78,14 @@ struct softib_traffic {
     uint32_t paced;         /* 1: a program updates them */
 };
 
-/* The queue of a port's link, for programs with paced links (link_pacing.h). Times are
+/* The queue of a port's link, for programs with paced links (pacing/link_pacing.h). Times are
  * CLOCK_MONOTONIC, ns / 64. */
 struct softib_link_clock {
     uint64_t busy;          /* busy until */
     uint64_t wait;          /* ticks of PortXmitWait so far, of ten bit times of a lane each (16.1.3.5) */
     uint64_t lag;           /* longest wait in this busy time */
     uint64_t stalled_until;
-    uint64_t lock;          /* of `at` and `backlog` (link_arbitration.h); 0: free */
+    uint64_t lock;          /* of `at` and `backlog` (pacing/link_arbitration.h); 0: free */
     uint64_t at;
     uint64_t spare[2];
     float backlog[16];      /* work of each VL at the time `at` */

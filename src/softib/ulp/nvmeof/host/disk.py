@@ -172,10 +172,11 @@ class Disk:
         """Return the first block and the number of blocks. Raises :class:`InputError` for bytes
         beyond the end of the namespace, or that are not whole blocks."""
         block = 1 << self.shift
-        if offset % block or size % block or size <= 0:
-            raise InputError(
-                f"offset {offset:,} and size {size:,}: use multiples of {block:,}, the block of the namespace"
-            )
+        if size <= 0:
+            raise InputError(f"size {size:,}: use at least {block:,} bytes, a block of the namespace")
+        for name, value in (("offset", offset), ("size", size)):
+            if value % block:
+                raise InputError(f"{name} {value:,}: use a multiple of {block:,}, the block of the namespace")
         if offset < 0 or offset + size > self.size:
             raise InputError(
                 f"bytes {offset:,} to {offset + size:,} are beyond the end of the namespace ({self.size:,})"

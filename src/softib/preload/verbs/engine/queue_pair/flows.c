@@ -1,3 +1,4 @@
+/* Adaptive routing: which path of its queue pair the next message takes. */
 #include "flows.h"
 
 #include "../scheduling/sq_sched.h"

@@ -11,7 +11,7 @@
 
 /* Take the path of the next message. */
 void ve_flow_next(struct ve_qp *q);
-/* After a walk: as many paths as it found. */
+/* After a walk: keep as many paths as the walk found. */
 void ve_flows_fit(struct ve_qp *q);
 /* The destination changes: release all paths but the current one. */
 void ve_flows_drop(struct ve_qp *q);

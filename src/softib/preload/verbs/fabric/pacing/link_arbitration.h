@@ -7,8 +7,8 @@
 #ifndef SOFTIB_VERBS_LINK_ARBITRATION_H
 #define SOFTIB_VERBS_LINK_ARBITRATION_H
 
-#include "map.h"
-#include "traffic.h"
+#include "../map.h"
+#include "../traffic.h"
 
 #include <stdbool.h>
 

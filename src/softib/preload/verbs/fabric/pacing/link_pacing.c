@@ -1,5 +1,5 @@
 /* Link rates, latencies, and queueing. */
-#include "internal.h"
+#include "../internal.h"
 #include "link_pacing.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */
 

@@ -10,7 +10,7 @@
 #define SOFTIB_VERBS_LINK_PACING_H
 
 #include "link_arbitration.h"
-#include "path.h"
+#include "../path.h"
 
 /* One link of a path, at the time of the walk. */
 struct sv_step {

@@ -1,7 +1,8 @@
+/* The backlogs of VLs, in shared memory, and the wait of a message behind them. */
 #include "link_arbitration.h"
 
-#include "attributes.h"
-#include "path.h"
+#include "../attributes.h"
+#include "../path.h"
 
 #include <sched.h>
 #include <string.h>
