@@ -85,7 +85,7 @@ class Context:
         return [p for n in self.adapters_of[host] for p in f.ports_of(n) if f.port_peer[p] >= 0]
 
     def exchanged_as_a_whole(self, hosts: tuple[str, str]) -> bool:
-        """Return whether more than half of the cables of two hosts with several are exchanged."""
+        """Return whether more than half of the cables of two hosts are exchanged; both must have several cables."""
         pairs = len(self.exchanged_hosts.get(hosts, ()))
         return pairs > 1 and 2 * pairs > max(len(self.host_ports(host)) for host in hosts)
 

@@ -152,7 +152,7 @@ class _Deadline:
             connection.close()
 
     def take(self, connection: socket.socket) -> None:
-        """One more connection. (With a separate descriptor: TLS takes the other.)"""
+        """One more connection. (It uses a separate descriptor, because TLS takes over the other one.)"""
         self.connections.append(socket.socket(fileno=os.dup(connection.fileno())))
 
     def cut(self) -> None:

@@ -52,9 +52,9 @@ class Manager:
 @dataclass
 class Evidence:
     """``mkey``: the key used in requests, 0 for none. ``trusts``: SM_Keys → whether the subnet
-    administration returns P_Key tables for it (None: not tested); ``mkey_records``: ports whose M_Key
-    it returned without a key. ``allowed``: PortGUIDs that may run a manager (None: not configured).
-    ``unread``: lines on what could not be checked."""
+    administration returns P_Key tables for it (None: not tested); ``mkey_records``: ports whose
+    M_Key was returned to a request without a key. ``allowed``: PortGUIDs that may run a manager
+    (None: not configured). ``unread``: lines on what could not be checked."""
 
     ports: list[EndPort] = field(default_factory=list)
     managers: list[Manager] = field(default_factory=list)
