@@ -1,11 +1,11 @@
 """Intervals stored as Parquet files, and queried with DuckDB.
 
-A directory holds ``rounds/`` (one file a round, written under a temporary name and renamed, so a crash during the
-write loses only that round) and ``hours/`` (the rounds of a full hour in one file, whose parts are removed once it
-is complete; parts of an hour with a file are not read).
-``ports/`` has the ports over time, ``manager/`` the subnet manager's state by round. Columns of a row: ``round_ns``
-(end of the round), ``guid``, ``portnum``, ``begin_ns``,
-``end_ns``, one a counter (NULL if its increase is unknown), and ``level_…``.
+A directory contains ``rounds/``, with one file per round (written under a temporary name and
+renamed, so that a crash loses only that round), and ``hours/``, with the rounds of a full hour in
+one file. The parts of an hour are removed when its file is complete, and are not read any more.
+``ports/`` contains the ports over time, and ``manager/`` the subnet manager's state in each round.
+Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``, ``begin_ns``, ``end_ns``,
+one column per counter (NULL if its increase is unknown), and ``level_…``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["History"]
 HOUR_NS = 3600 * 10**9
 LOCK = "writer.lock"
 COMMON = 0.5
-"""Two lists of ports are of one fabric if at least this share of the smaller one's devices is in both."""
+"""Minimum share of the smaller list's devices that must be in both lists of ports for them to be of one fabric."""
 
 
 class History:
@@ -67,11 +67,12 @@ class History:
     # -- writing --
 
     def claim(self, ports: ObservedPorts) -> None:
-        """Become the only writer, until :meth:`release` or the end of the process, for the fabric that has ``ports``.
+        """Become the only writer, for the fabric with these ``ports``, until :meth:`release` or the
+        end of the process.
 
-        Raises :class:`InputError` if another process writes here (both would count every increase twice), and if
-        the history is of another fabric. A directory that cannot be
-        written is reported by :meth:`append`.
+        Raises :class:`InputError` if another process writes here (both would count every increase),
+        and if the history is of another fabric. A directory that cannot be written is reported by
+        :meth:`append`.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -112,8 +113,9 @@ class History:
             raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
-        """Store a round's state of the subnet manager, in ``manager/``, a file a day (written as a whole: it is
-        small). Raises :class:`InputError` if it cannot be written."""
+        """Store a round's state of the subnet manager in ``manager/``, in one file per day (the
+        file is small and is written as a whole). Raises :class:`InputError` if it cannot be
+        written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -140,7 +142,8 @@ class History:
         return [ManagerRound(**row) for row in rows]
 
     def _write(self, table: pyarrow.Table, path: Path) -> None:
-        """Complete or absent: written under another name, flushed to the disk, renamed."""
+        """Write the file so that it is complete or absent: it is written under another name,
+        flushed to the disk, and renamed."""
         import pyarrow.parquet as parquet
 
         part = path.with_suffix(".part")
@@ -208,7 +211,7 @@ class History:
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with the views ``intervals`` and ``ports``. Raises
-        :class:`UnreadableFile` for a directory without any."""
+        :class:`UnreadableFile` for a directory without history."""
         import duckdb
 
         files, ports = [str(p) for p in self.files()], [str(p) for p in self._stored("ports")]
@@ -232,8 +235,8 @@ class History:
         return connection
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for
-        one that DuckDB rejects."""
+        """Return rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for a
+        query that DuckDB rejects."""
         import duckdb
 
         try:
@@ -258,8 +261,9 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """Return (clock time from which on the last rounds between two times have at most ``rows``
-        ports together, the number of those rounds, the number of all). At least one round."""
+        """Return (clock time of the first of the last rounds, between two times, that have at most
+        ``rows`` ports together; the number of these rounds; the number of all rounds). At least one
+        round."""
         columns = (
             self.connect()
             .execute(
@@ -276,7 +280,7 @@ class History:
         return int(times[-fit]), fit, len(times)
 
     def times(self) -> np.ndarray:
-        """Return ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
+        """Return the ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
         rows = self.connect().execute("select distinct round_ns from intervals order by round_ns").fetchnumpy()
         return np.asarray(rows["round_ns"], np.int64)
 
@@ -301,8 +305,8 @@ class History:
         return np.array([int(p.stem) for p in self._stored("ports")], np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
-        """Return the ports that applied from ``since_ns`` (one of :meth:`topologies`) on. Raises
-        :class:`UnreadableFile` if they were removed meanwhile."""
+        """Return the ports that applied from ``since_ns`` on (one of :meth:`topologies`). Raises
+        :class:`UnreadableFile` if they have been removed in the meantime."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -323,14 +327,14 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether half of the devices of the smaller one are in both. A fabric may grow and lose
-    nodes, and stays the same fabric."""
+    """Return whether half of the devices of the smaller list are in both. A fabric may grow and
+    lose nodes, and is still the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 
 
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether ports, names, LIDs, cables, rates and texts are the same."""
+    """Return whether ports, names, LIDs, cables, rates and texts are unchanged."""
     return a is b or (
         len(a) == len(b)
         and a.node == b.node

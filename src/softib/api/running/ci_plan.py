@@ -5,6 +5,8 @@ nodes:
   host-0001: ./server
   host-0002: cd build && ./client -n 9    # run by a shell
 faults: [link-down@2s]
+
+A line of text runs in a shell; a list of words runs without a shell.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ QUESTIONS = ("list",)
 """Kinds of ``softib fault`` that inject no fault."""
 KEYS = ("fabric", "nodes", "faults")
 SHELL = frozenset("|&;<>()$`*?[~#={!\n")
-"""Characters that mean something to a shell."""
+"""Characters with a meaning for a shell."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Link failures: if both ends count LinkDowned, the link failed; if only one end does, the node at
 the other end restarted. If the other end did not answer, the evidence is weaker. A switch that
 loses power also loses its counters: all neighbours count LinkDowned, the switch reports nothing. A
-booting host causes the same on its links. Neither is a bad cable.
+booting host has the same effect on its links. Neither is a bad cable.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     heard_ports = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
-        # Only neighbours that reported: hosts behind a switch without power are unreachable too.
+        # Only neighbours that reported count: hosts behind a switch without power cannot be reached either.
         heard = np.bincount(place[heard_ports[k]], minlength=len(nodes))
         all_of_few = (count == heard) & (count >= 2) & (heard < size)
         many = (count >= case.limits["group_least"]) & (count >= heard / 2)
