@@ -83,7 +83,7 @@ class DeviceCatalogue(Result):
 
 
 def rows_of(name: str | None = None) -> list[Device]:
-    """Return the rows of the catalogue, or that of the device ``name``. Raises :class:`UnknownName`."""
+    """Return the rows of the catalogue, or those of the device ``name``. Raises :class:`UnknownName`."""
     rows = [_device(kind, part) for kind, parts in KINDS.items() for part in parts]
     if name is None:
         return rows
