@@ -32,7 +32,7 @@ SWITCH_LOST = code(
     "a switch does not answer, and its neighbours lost their links to it",
     "check its power",
 )
-HOSTS_GONE = code(
+HOSTS_LOST = code(
     "hosts-gone",
     Severity.INFO,
     "hosts lost their links and do not answer",
@@ -55,7 +55,7 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
         yield suspicion
     falls = np.where(restarted, 0.0, falls)
     total, down = falls.sum(axis=0), _down(case)
-    gone: list[tuple[int, int]] = []
+    lost: list[tuple[int, int]] = []
     for cable in np.unique(case.cable[np.flatnonzero(total)]).tolist():
         a, b = int(cable), int(case.ports.peer[cable])
         if b < 0:
@@ -71,9 +71,9 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
         else:
             host, switch = (b, a) if case.ports.switch[a] else (a, b)
             if total[switch] and down[switch] and _unheard(case, falls[:, switch] > 0, switch, host):
-                gone.append((host, switch))
-    if gone:
-        yield _of_hosts(case, gone)
+                lost.append((host, switch))
+    if lost:
+        yield _of_hosts(case, lost)
 
 
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
@@ -136,22 +136,22 @@ def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) 
     return Suspicion(finding(LINK_FLAPS, case.ends(counting), text, evidence), counting, ONE_END)
 
 
-def _of_hosts(case: Case, gone: list[tuple[int, int]]) -> Suspicion:
+def _of_hosts(case: Case, lost: list[tuple[int, int]]) -> Suspicion:
     """Report (port of the host, port of the switch) of all hosts that are off or have lost their cables."""
-    places = ", ".join(f"{case.location(host)} ↔ {case.location(switch)}" for host, switch in gone[:3])
-    more = f" and {len(gone) - 3:,} more" if len(gone) > 3 else ""
-    one = len(gone) == 1
+    locations = ", ".join(f"{case.location(host)} ↔ {case.location(switch)}" for host, switch in lost[:3])
+    rest = f" and {len(lost) - 3:,} more" if len(lost) > 3 else ""
+    one = len(lost) == 1
     text = (
-        f"{places}{more}: {'the link' if one else 'these links'} went down, counted by the switch, and "
+        f"{locations}{rest}: {'the link' if one else 'these links'} went down, counted by the switch, and "
         f"{'is' if one else 'are'} down; {'the host does' if one else 'the hosts do'} not answer: "
         f"switched off, or cut off by the {'cable' if one else 'cables'}"
     )
     evidence = {
-        "hosts": [str(case.location(host)) for host, _ in gone],
-        **case.when(np.array([switch for _, switch in gone]), DOWNED),
+        "hosts": [str(case.location(host)) for host, _ in lost],
+        **case.when(np.array([switch for _, switch in lost]), DOWNED),
     }
-    where = [place for host, _ in gone for place in case.ends(host)]
-    return Suspicion(finding(HOSTS_GONE, where, text, evidence), cable=False)
+    where = [location for host, _ in lost for location in case.ends(host)]
+    return Suspicion(finding(HOSTS_LOST, where, text, evidence), cable=False)
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:

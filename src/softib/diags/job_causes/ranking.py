@@ -189,8 +189,8 @@ def _timeliness(readings: Readings, feature: str, ports: Iterable[int]) -> float
     recent = -1 if column is None else max((int(column[p]) for p in ports), default=-1)
     if window is None or window.likely_s is None or recent < 0:
         return 1.0
-    recent_share = (window.end_s - window.likely_s) / (window.end_s - window.begin_s)
-    return IN_TIME / recent_share if recent else (1 - IN_TIME) / (1 - recent_share)
+    share = (window.end_s - window.likely_s) / (window.end_s - window.begin_s)
+    return IN_TIME / share if recent else (1 - IN_TIME) / (1 - share)
 
 
 def _present(p: float, usual: float, timely: float) -> float:

@@ -77,12 +77,12 @@ class Readings:
         seen, likely = self.site.observed, None if self.window is None else self.window.likely_s
         if seen is None or likely is None or not len(self._intervals):
             return {}
-        recent = self._intervals[:, None] & ((seen.begin_ns + seen.end_ns) / 2e9 >= likely)
+        likely_part = self._intervals[:, None] & ((seen.begin_ns + seen.end_ns) / 2e9 >= likely)
         features = {}
         for feature, counters in (("link", ("link_downed_counter",)), ("damaged", _DAMAGE)):
             rose, read = np.zeros((2, len(seen.ports)))
             for name in (c for c in counters if c in seen.increase):
-                use = recent & seen.known[name]
+                use = likely_part & seen.known[name]
                 rose += np.where(use, seen.increase[name], 0).sum(axis=0)
                 read += use.any(axis=0)
             features[feature] = self._spread(np.where(read > 0, rose > 0, -1)).astype(np.int8)
@@ -225,8 +225,8 @@ class Readings:
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0) & (self.silent >= 0)
         up = (self.link[site.peer] == 0) & (self.down[site.peer] == 0)
-        judged = adapter & ((self.silent == 0) | (self.link[site.peer] >= 0))
-        return _feature(adapter & (self.silent == 1) & up, np.where(judged, 0.0, np.nan))
+        reported = adapter & ((self.silent == 0) | (self.link[site.peer] >= 0))
+        return _feature(adapter & (self.silent == 1) & up, np.where(reported, 0.0, np.nan))
 
     def _last(self, level: str) -> np.ndarray:
         seen = self.site.observed
