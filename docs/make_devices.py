@@ -19,7 +19,7 @@ HEAD = """# Devices
 
 softib knows {parts} devices and cables. `softib plan devices` lists them. Checks, predictions, the emulated firmware and planning read
 these rows, and no other table of devices exists.
-{known} figures are known, each with its source. {assumed} of them are assumptions, which softib needs and no public source states; {fitted} were fitted to
+{sourced} figures are known, each with its source. {assumed} of them are assumptions, which softib needs and no public source states; {fitted} were fitted to
 measurements ([validation](evidence/validation.md)). {unknown} figures are unknown.
 
 A device without a row is treated as the typical device of its generation. To correct a figure or to add a device, edit the TOML file in
@@ -77,7 +77,7 @@ def _section(title: str, parts: Sequence[Part], text: str) -> list[str]:
 def page() -> str:
     """The whole page."""
     every = softib.devices()
-    counts = {name: getattr(every, name) for name in ("known", "assumed", "fitted", "unknown")}
+    counts = {name: getattr(every, name) for name in ("sourced", "assumed", "fitted", "unknown")}
     head = HEAD.format(parts=len(every.devices), **counts)
     return "\n".join([head, *(line for section in SECTIONS for line in _section(*section))])
 

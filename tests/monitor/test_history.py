@@ -245,3 +245,23 @@ def test_what_the_manager_did_is_kept_beside_the_ports(tmp_path):
     ]
     history.compact(BEGIN + 40 * 24 * HOUR_NS)
     assert History(tmp_path).manager_rounds() == []
+
+
+def test_files_that_were_cut_off_are_left_out_with_a_note(tmp_path):
+    """By a full disk, or a machine that lost its power: the other rounds are read, and the writer goes on."""
+    history = History(tmp_path)
+    for i in range(4):
+        history.append(ports(), interval(BEGIN + i * 10**9))
+    first, second, *_ = sorted((tmp_path / "rounds").glob("*.parquet"))
+    first.write_bytes(first.read_bytes()[:100])
+    second.write_bytes(b"")
+    seen = softib.observe(tmp_path)
+    assert seen.observations.intervals == 2
+    assert [str(p) for p in seen.problems] == [f"{first}: cut off; left out, and 1 more"]
+    history.append(ports(), interval(BEGIN + 2 * HOUR_NS))
+    history.compact(BEGIN + 2 * HOUR_NS)
+    assert History(tmp_path).observations().intervals == 3
+    hour = next((tmp_path / "hours").glob("*.parquet"))
+    hour.write_bytes(hour.read_bytes()[:-50])
+    history.compact(BEGIN + 3 * HOUR_NS)
+    assert History(tmp_path).observations().intervals == 1

@@ -195,7 +195,7 @@ def without_cables(fabric: Fabric, ends: Iterable[Sequence[End]]) -> Fabric:
 
 
 class ProvenChoices(NamedTuple):
-    """Choices of cables without which every pair of ports stays connected."""
+    """Cables that can be isolated together: every pair of ports stays connected."""
 
     choices: list[Choice]
     proof: str
@@ -203,8 +203,8 @@ class ProvenChoices(NamedTuple):
 
 
 def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> ProvenChoices:
-    """Drop the last of ``choices`` until a subnet manager's tables connect every pair of ports
-    without the rest, and return them."""
+    """Return the choices without the last ones, which are dropped until a subnet manager's tables
+    connect every pair of ports."""
     chosen = [c for c in choices if c.isolate]
     if not chosen:
         return ProvenChoices(choices, "")

@@ -23,7 +23,7 @@ def short_name(name: str) -> str:
 
 
 class DistinctParts(NamedTuple):
-    """Names without what they have in common."""
+    """Names without their common part."""
 
     parts: list[str]
     common: str
@@ -31,8 +31,9 @@ class DistinctParts(NamedTuple):
 
 
 def distinct_parts(names: Sequence[str]) -> DistinctParts:
-    """Return the names without their common words and numbers. Nothing is removed if these have
-    fewer than :data:`MIN_SAVED` letters, or if a name would become empty."""
+    """Return the distinct parts of the names; only whole words and numbers are removed. Nothing is
+    removed if the names have fewer than :data:`MIN_SAVED` common letters, or if one would become
+    empty."""
     rows = [_TOKEN.findall(n) for n in names]
     if len(set(names)) < 2:
         return DistinctParts(list(names), "")

@@ -3,23 +3,27 @@ alternatives."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.analysis.path_ends import Ends, ends_of
 from softib.analysis.path_lids import end_lids, further_lids
-from softib.errors import InputError, SoftibError, UnknownName
+from softib.analysis.path_obstacles import (
+    cables_apart,
+    distances,
+    partitions_apart,
+    place_of,
+    why_no_lid,
+)
+from softib.errors import SoftibError
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import NodeFinder, distinct_names
-from softib.fabric.subnets import subnet_of
+from softib.fabric.node_finder import distinct_names
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted, plural
 from softib.result import Result
 from softib.routing.graph import SwitchGraph
-from softib.scenario.cut_off import Parts
 from softib.scenario.graph_view import graph_of
 
 if TYPE_CHECKING:
@@ -27,18 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alternative",
-    "Ends",
     "Explanation",
     "Hop",
-    "ends_of",
     "explain",
     "explain_routed",
-    "partitions_apart",
-    "pkeys_of",
 ]
-
-BASE, FULL = 0x7FFF, 0x8000
-"""Bits of a P_Key: the partition, and full membership."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +124,13 @@ def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = ""
     manager."""
     names = distinct_names(f)
     a, b = ends.a, ends.b
-    path = Explanation(_place(f, names, a), _place(f, names, b), *ends.lids(f), engine, sl, sl_source)
+    path = Explanation(place_of(f, names, a), place_of(f, names, b), *ends.lids(f), engine, sl, sl_source)
     graph = graph_of(f)
-    distance = _distances(f, graph, b)
-    path.ended = _apart(f, names, graph, distance, a, b)
+    distance = distances(f, graph, b)
+    path.ended = cables_apart(f, names, graph, distance, a, b)
     if not path.ended and not (path.slid and path.dlid):
-        why = _why_no_lid(f, names, graph, distance, b)
-        path.ended = f"{_place(f, names, a if not path.slid else b)} has no LID: {why}"
+        why = why_no_lid(f, names, graph, distance, b)
+        path.ended = f"{place_of(f, names, a if not path.slid else b)} has no LID: {why}"
     if path.ended:
         return path
     if a == b:
@@ -144,77 +141,6 @@ def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = ""
         path.ended = partitions_apart(f, names, a, b)
     _judge(f, names, path, a, b)
     return path
-
-
-def _place(f: Fabric, names: list[str], port: int) -> str:
-    return f"{names[int(f.port_node[port])]}[{int(f.port_num[port])}]"
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The source and destination of packets."""
-
-    a: int
-    """Port row of the source."""
-    b: int
-    """Port row of the destination."""
-    a_bits: int = 0
-    """Path bits: the source's LID minus its base LID (IBA 4.1.3)."""
-    b_bits: int = 0
-    """Path bits: the destination's LID minus its base LID."""
-
-    def lids(self, f: Fabric) -> tuple[int, int]:
-        """Return the SLID and the DLID; 0 for a port that has none."""
-        a, b = int(f.lid[self.a]), int(f.lid[self.b])
-        return a and a + self.a_bits, b and b + self.b_bits
-
-
-_LID = re.compile(r"0x[0-9a-f]{1,4}|\d{1,5}", re.IGNORECASE | re.ASCII)
-
-
-def ends_of(f: Fabric, a: str, b: str, others: Iterable[Fabric] = ()) -> Ends:
-    """Return the ports that ``a`` and ``b`` name: a node, a port, or a LID (as for ibtracert)
-    unless a node has that name. For hosts without a port number, and for LIDs that several subnets
-    use, these are the first ports on a common subnet, if there are any. ``others``: the same fabric
-    with the LIDs of its other subnets. Raises the errors of
-    :meth:`~softib.fabric.node_finder.NodeFinder.end`, and :class:`InputError` for an unknown
-    LID."""
-    finder, subnet = NodeFinder(f), subnet_of(f)
-    choices = [_ends_named(finder, (f, *others), name) for name in (a, b)]
-    (p, p_bits), (q, q_bits) = next(
-        ((p, q) for p in choices[0] for q in choices[1] if subnet[p[0]] == subnet[q[0]]),
-        (choices[0][0], choices[1][0]),
-    )
-    return Ends(p, q, p_bits, q_bits)
-
-
-def _ends_named(finder: NodeFinder, fabrics: Sequence[Fabric], name: str) -> list[tuple[int, int]]:
-    """Return the candidate ports of ``name``, and the path bits of the LID that it states."""
-    try:
-        return [(port, 0) for port in finder.ends(name)]
-    except UnknownName:
-        if not _LID.fullmatch(name):
-            raise
-    lid = int(name, 16 if name[:2].lower() == "0x" else 10)
-    rows = [_owners(f, lid) for f in fabrics]
-    matches = [(int(port), lid - int(f.lid[port])) for f, ports in zip(fabrics, rows, strict=True) for port in ports]
-    if not matches:
-        raise InputError(f"{name}: no node has this name, and no port has LID {lid}; {_lids_in_use(fabrics)}")
-    return matches
-
-
-def _owners(f: Fabric, lid: int) -> np.ndarray:
-    """Return the end ports whose 2^LMC LIDs include ``lid``."""
-    ends = f.end_ports()
-    base = f.lid[ends].astype(np.int64)
-    size = 1 << f.lmc[ends].astype(np.int64)
-    return np.asarray(ends[(base > 0) & (base <= lid) & (lid < base + size)], np.int64)
-
-
-def _lids_in_use(fabrics: Sequence[Fabric]) -> str:
-    lids = np.concatenate([f.lid[f.end_ports()] for f in fabrics])
-    lids = lids[lids > 0]
-    return f"base LIDs are {lids.min()} to {lids.max()}" if len(lids) else "the fabric has no LIDs"
 
 
 def explain_routed(tables: Routed, a: str, b: str) -> Explanation:
@@ -260,102 +186,6 @@ def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
     return sl, source, ""
 
 
-def _apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, a: int, b: int) -> str:
-    """Return why no cables connect ``a`` and ``b``, and which other ports of their nodes are
-    connected; "" if they are connected. ``distance`` is that of ``b``."""
-    if a == b or f.port_peer[a] == b or _on(f, distance, a):
-        return ""
-    for port in (a, b):
-        if _switch_at(f, port) < 0:
-            return f"{_place(f, names, port)} has no link"
-    pairs = [(p, b) for p in _other_ports(f, a) if _on(f, distance, p)]
-    if others := _other_ports(f, b):
-        from_a = _distances(f, graph, a)
-        pairs += [(a, p) for p in others if _on(f, from_a, p)]
-    hint = f"; {' and '.join(_place(f, names, p) for p in pairs[0])} are on one subnet" if pairs else ""
-    why = Parts(f, graph, names).apart(a, b)
-    return f"no cables join {_place(f, names, a)} and {_place(f, names, b)}: {why}{hint}"
-
-
-def _why_no_lid(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, port: int) -> str:
-    """Return why ``port`` has no LID; switches with a ``distance`` are connected to it."""
-    ends = f.end_ports()
-    ends = ends[f.lid[ends] > 0]
-    node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
-    if (distance[node] >= 0).any():
-        return "the subnet manager did not assign one"
-    if not len(ends):
-        return "no subnet manager has run yet"
-    apart = Parts(f, graph, names).apart(port, int(ends[0]))
-    return f"the subnet manager is on another subnet{f'; {apart}' if apart else ''}"
-
-
-def _switch_at(f: Fabric, port: int) -> int:
-    """Return the node of a switch's port, if it has a cable at all, or the switch that an adapter's
-    port leads to; -1 for none."""
-    node = int(f.port_node[port])
-    if f.is_switch[node]:
-        return node if (f.port_peer[list(f.ports_of(node))] >= 0).any() else -1
-    peer = int(f.port_peer[port])
-    return int(f.port_node[peer]) if peer >= 0 else -1
-
-
-def _on(f: Fabric, distance: np.ndarray, port: int) -> bool:
-    node = _switch_at(f, port)
-    return node >= 0 and bool(distance[node] >= 0)
-
-
-def _other_ports(f: Fabric, port: int) -> list[int]:
-    """Return the other ports of the adapter of ``port``; none for a switch."""
-    node = int(f.port_node[port])
-    return [] if f.is_switch[node] else [p for p in f.ports_of(node) if p != port]
-
-
-def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
-    """Return why each of two adapters drops the other's packets: they have no common P_Key of which
-    one is a full member (IBA 10.9.3). "" if they have one, or if one end is a switch (only
-    management)."""
-    if f.is_switch[f.port_node[[a, b]]].any():
-        return ""
-    held = [pkeys_of(f, port) for port in (a, b)]
-    shared = {k & BASE for k in held[0]} & {k & BASE for k in held[1]}
-    if any(k in held[0] or k in held[1] for k in (FULL | base for base in shared)):
-        return ""
-    lists = [
-        f"{_place(f, names, port)} holds {', '.join(f'{k:#06x}' for k in keys) or 'none'}"
-        for port, keys in zip((a, b), held, strict=True)
-    ]
-    why = "both are limited members of the shared partitions" if shared else "no P_Key is shared"
-    return f"{why}, so each drops the packets of the other: {'; '.join(lists)}"
-
-
-def pkeys_of(f: Fabric, port: int) -> list[int]:
-    """Return the P_Keys that a port holds."""
-    first = int(f.pkey_base[port])
-    return [int(k) for k in f.pkeys[first : first + int(f.pkey_cap[port])] if int(k) & BASE]
-
-
-def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
-    """Return int32[nodes]: number of switches on a shortest path from each switch to ``b``,
-    including itself; -1 if there is none."""
-    distance = np.full(f.sizes.nodes, -1, np.int32)
-    node = int(f.port_node[b])
-    start = node if f.is_switch[node] else int(f.port_node[f.port_peer[b]]) if f.port_peer[b] >= 0 else -1
-    if start < 0 or not f.is_switch[start]:
-        return distance
-    row = np.full(f.sizes.nodes, -1, np.int64)
-    row[graph.switch_node] = np.arange(graph.n_switches)
-    front, steps = [int(row[start])], 1
-    seen = {front[0]}
-    while front:
-        distance[graph.switch_node[front]] = steps
-        reached = [int(t) for s in front for t in graph.peer[graph.first[s] : graph.first[s + 1]].tolist()]
-        front = sorted({t for t in reached if t not in seen})
-        seen.update(front)
-        steps += 1
-    return distance
-
-
 def _walk(
     f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, path: Explanation, a: int, b: int
 ) -> None:
@@ -364,7 +194,7 @@ def _walk(
     if not f.is_switch[node]:
         peer = int(f.port_peer[a])
         if peer < 0:
-            path.ended = f"{_place(f, names, a)} has no cable"
+            path.ended = f"{place_of(f, names, a)} has no cable"
             return
         vl = _vl(f, a, 0, path.sl)
         path.hops.append(
@@ -425,7 +255,7 @@ def _hop(
                 continue
             shorter |= bool(distance[f.port_node[q]] < distance[to])
             if distance[f.port_node[q]] == distance[node] - 1:
-                others.append(Alternative(p, _place(f, names, q), int(lids[p])))
+                others.append(Alternative(p, place_of(f, names, q), int(lids[p])))
     vl = _vl(f, base + out, in_port or 0, path.sl)
     return Hop(
         node=names[node],

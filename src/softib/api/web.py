@@ -210,7 +210,8 @@ def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callab
     """Return the explanation of a path, from tables that were read."""
 
     def explained(fabric: Any, a: str, b: str) -> dict[str, object]:
-        from softib.analysis.path_explanation import ends_of, explain
+        from softib.analysis.path_ends import ends_of
+        from softib.analysis.path_explanation import explain
 
         ends = ends_of(fabric, a, b)
         watch = None if collector is None else collector.watch

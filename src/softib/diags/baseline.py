@@ -71,7 +71,7 @@ class NewFindings(NamedTuple):
     """Findings compared with a baseline."""
 
     findings: list[Finding]
-    """Those that are not in it."""
+    """Findings that are not in the baseline."""
     accepted: int
     """Number of those that are."""
     resolved: int

@@ -72,8 +72,8 @@ UNREADABLE_RECORDS = code(
 
 
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """Report each file with problems that no other check reports; each problem is listed in
-    addition to the findings."""
+    """Report each file with problems that no other check reports; the problems are also listed
+    separately from the findings."""
     files: dict[str, list[list[Any]]] = {}
     for group in alike(p for p in c.problems if not p.code):
         files.setdefault(group[0].file, []).append(group)
@@ -142,7 +142,7 @@ run: later checks skip the cables reported by earlier ones. Checks of installed 
 def foreign_checks() -> Mapping[str, Extension]:
     """Return the checks of installed packages by name: entry points of the group ``softib.checks``,
     each a function like those of :data:`CHECKS` that declares its codes with
-    :func:`softib.diags.finding.code` when it is imported. Warns about those that cannot be used."""
+    :func:`softib.diags.finding.code` when it is imported. Warns about checks that cannot be used."""
 
     def function(name: str, value: Any) -> None:
         if not callable(value) or isinstance(value, type):
@@ -152,7 +152,7 @@ def foreign_checks() -> Mapping[str, Extension]:
 
 
 def finding_codes() -> Mapping[str, Code]:
-    """Return all finding codes by name, those of installed packages too."""
+    """Return all finding codes by name, including those of installed packages."""
     foreign_checks()
     return CODES
 

@@ -34,7 +34,7 @@ class SubnetTables:
 
 @dataclass
 class Context:
-    """Input of a check; expensive parts are computed on first use."""
+    """Input of a check; expensive parts are computed when they are first used."""
 
     view: FabricView
     problems: Sequence[Any] = ()
@@ -65,8 +65,8 @@ class Context:
 
     @cached_property
     def exchanged_hosts(self) -> dict[tuple[str, str], list[HostExchange]]:
-        """Return exchanged adapters by pair of hosts: by the order of names along the ports, else by the port
-        numbers of rails."""
+        """Return exchanged adapters by pair of hosts, from the order of names along the ports,
+        otherwise from the port numbers of rails."""
         out = self._by_hosts(exchanged_hosts(self.view))
         return self._by_hosts(exchanged_in_units(self.view)) | out
 
@@ -85,7 +85,7 @@ class Context:
         return [p for n in self.adapters_of[host] for p in f.ports_of(n) if f.port_peer[p] >= 0]
 
     def exchanged_as_a_whole(self, hosts: tuple[str, str]) -> bool:
-        """Return whether more than half of the cables of two hosts with several are exchanged."""
+        """Return whether more than half of the cables of two hosts are exchanged; both must have several cables."""
         pairs = len(self.exchanged_hosts.get(hosts, ()))
         return pairs > 1 and 2 * pairs > max(len(self.host_ports(host)) for host in hosts)
 

@@ -131,8 +131,7 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
             f"NodeGUID {guid} is used by {counted(len(nodes), 'node')}: {names}",
             {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())},
         )
-    # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which
-    # is not stated.
+    # A CA's port without a link is in no record of a dump: its GUID is assumed to be node GUID + portnum.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
     for ports in _groups(f.port_guid[owners], owners):
@@ -368,7 +367,7 @@ def _parts(view: FabricView) -> list[np.ndarray]:
 
 
 def _no_links(view: FabricView) -> Iterator[Finding]:
-    """Report a fabric without links: every node is isolated, even a single one."""
+    """Report a fabric without links: every node is isolated, also if there is only one."""
     nodes = np.flatnonzero(~view.is_sharp)
     if len(nodes):
         named = few(view.display_names[n] for n in nodes.tolist())

@@ -34,7 +34,7 @@ class NodeClass:
 
     ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest
     of each column. ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member
-    by it. ``by_ports``: the numbers are places that the ports give, not numbers in the names.
+    by it. ``by_ports``: the numbers are positions derived from the ports, not numbers in the names.
     """
 
     name: str
@@ -52,8 +52,8 @@ class NodeClass:
         return np.where(inside, self._find_code(numbers @ self.stride), -1)
 
     def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
-        """Return a class of rows ``nodes`` with other ``numbers`` >= 0; if several share them, the
-        first is found."""
+        """Return a class of rows ``nodes`` with other ``numbers`` >= 0; if several nodes have the
+        same numbers, the first is found."""
         return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
 
     def _find_code(self, code: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ class Labels:
 
     @property
     def by_ports(self) -> bool:
-        """Return whether the numbers of the switches are places that their ports give."""
+        """Return whether the numbers of the switches are positions derived from their ports."""
         return any(made.by_ports for made in self.classes)
 
 

@@ -119,7 +119,7 @@ NO_ROUTE = 255
 @dataclass(frozen=True)
 class ForwardingTables:
     """``switch_guid`` uint64[s], ascending; ``lft`` uint8[s, LIDs]: egress portnum by LID, 255 =
-    none. ``lids`` int64: the LIDs of channel adapters' ports, which applications send to."""
+    none. ``lids`` int64: the LIDs of the ports of channel adapters, to which applications send."""
 
     switch_guid: np.ndarray
     lft: np.ndarray

@@ -3,7 +3,7 @@ cabling of topologies and the numbering of sites (trees, rails, grids, dragonfli
 
 * *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on
   leaf i // 32; spine i of a pod meets core (i mod 4) * 4 + j;
-* *around*: the same after ``(target - x_s) mod span``: the rings of a torus;
+* *around*: the same after ``(target - x_s) mod span``, for the rings of a torus;
 * *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a
   port list skips the node's own position. All values are found by majority: steps between
   neighbouring members for the step, blocks for their value, and the rest for the constant. A rule
@@ -24,17 +24,16 @@ __all__ = ["fit_rule", "mode"]
 Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
-"""Number of votes for one step from which a table of steps is used directly, without a radix
-search."""
+"""Number of votes for a step from which a table of steps is used directly, without a radix search."""
 LEAST_LINES = 3
-"""Number of lines of members from which two that agree outvote a fault."""
+"""Number of lines of members from which two lines that agree outvote a fault."""
 LEVELLINGS = 4
-"""Number of iterations: each makes the lines' offsets correct for more lines; a table without one
-step is correct for half."""
+"""Number of iterations. Each corrects the offsets of more lines; a table that lacks one step is
+correct for half of them."""
 MAX_DIGITS = 6
 LEAST_GAIN = 1.5
-"""A more complex rule must predict at least two more members than a simpler one: a single one may
-be the fault."""
+"""Minimum number of additional members that a more complex rule must predict: a single additional
+member may be the fault."""
 
 
 def mode(values: np.ndarray) -> tuple[int, int]:
@@ -62,7 +61,7 @@ def fit_rule(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> tuple[np.
 
 
 def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
-    """Yield (the target transformed, the inverse), the plain one first."""
+    """Yield (the transformed target, the inverse), the plain one first."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
@@ -80,8 +79,8 @@ def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _sum_of_digits(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Return the sum of one function per number, each a plain slope if that is as good, otherwise
-    the majority steps."""
+    """Return the sum of one function per number: a plain slope if that is as good, otherwise the
+    steps of the majority."""
     count = of.numbers.shape[1]
     shapes = [_shapes(of, s, target, stated) for s in range(count)]
     columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
@@ -107,8 +106,8 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.
 
 
 def _shapes(of: NodeClass, s: int, target: np.ndarray, stated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours
-    have, and the steps voted one by one and made regular."""
+    """Return ``g_s`` by value of number s (int64[span]) in two forms: the slope of most neighbours;
+    and the steps, each found by vote and then made regular."""
     span, x = int(of.span[s]), of.numbers[:, s]
     others = of.numbers @ of.stride - x * of.stride[s]
     rows = np.flatnonzero(stated)
@@ -127,12 +126,12 @@ def _shapes(of: NodeClass, s: int, target: np.ndarray, stated: np.ndarray) -> tu
 
 
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return ``table`` with the values that most lines agree on, where that predicts more members.
+    """Return ``table`` with the values of most lines, if that predicts more members.
 
     A wrong value spoils the differences to both neighbours. With two faults on three lines, a
-    difference may have no majority although every value has one.
+    difference may lack a majority although every value has one.
 
-    ``line``: the line (all other numbers equal) of a member.
+    ``line``: the line of a member (all other numbers are equal).
     """
     row = np.unique(line, return_inverse=True)[1].reshape(-1)
     if int(row.max()) + 1 < LEAST_LINES:
@@ -180,7 +179,7 @@ def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -
 
 
 def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return distinct (cell, value) pairs and how often each is there."""
+    """Return distinct (cell, value) pairs and the count of each."""
     order = np.lexsort((value, cell))
     cell, value = cell[order], value[order]
     start = np.flatnonzero(np.concatenate([[True], (cell[1:] != cell[:-1]) | (value[1:] != value[:-1])]))
@@ -217,7 +216,7 @@ def _hits(y: np.ndarray, g: np.ndarray) -> int:
 
 def _radices(d: np.ndarray, b: int) -> list[int]:
     """Return candidate radices: the distances between breaks of the slope, the most frequent first;
-    the first break too."""
+    and the first break."""
     breaks = np.flatnonzero(d != b)
     gaps, count = np.unique(np.diff(breaks), return_counts=True)
     ordered = gaps[np.argsort(-count, kind="stable")][:4].tolist()

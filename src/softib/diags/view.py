@@ -36,15 +36,15 @@ __all__ = [
 
 
 SAME = 0.9
-"""Share of the hosts of a kind that must have one number of adapters."""
+"""Minimum share of the hosts of a kind that must have the same number of adapters."""
 MIN_HOSTS = 5
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class HostDescription:
-    """A description of ``form`` (``node-#``) that ``carriers`` adapters carry, where hosts of this
-    form have ``usual``."""
+    """A description of ``form`` (``node-#``) that ``carriers`` adapters have in common; hosts of
+    this form usually have ``usual`` adapters."""
 
     form: str
     usual: int
@@ -52,8 +52,8 @@ class HostDescription:
 
     @property
     def is_one_host(self) -> bool:
-        """Return whether all adapters with this description are of one host: no more than a host of
-        this form has."""
+        """Return whether all adapters with this description are of one host: they are no more than
+        a host of this form has."""
         return self.carriers <= self.usual
 
 
@@ -68,8 +68,7 @@ def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
     most = {form: Counter(carriers[n] for n in names).most_common(1)[0] for form, names in forms.items()}
     alike = {form for form, (usual, agree) in most.items() if usual >= 2 and agree >= SAME * len(forms[form])}
     sure = [most[form][0] for form in alike if most[form][1] >= MIN_HOSTS]
-    # If a site names its hosts like this, a few hosts with another form (two login nodes) are accepted,
-    # too.
+    # If a site names its hosts in this way, a few hosts with another form (two login nodes) are accepted, too.
     kept = [form for form in forms if form in alike and most[form][0] <= max(sure, default=0)]
     return {n: HostDescription(form, most[form][0], carriers[n]) for form in kept for n in forms[form]}
 
@@ -86,8 +85,7 @@ parts."""
 
 
 def adapter_of(name: str) -> tuple[str, str] | None:
-    """Return (host, adapter) of a node that is called as an adapter of a host is; None for any
-    other name."""
+    """Return (host, adapter) of a node whose name is that of an adapter of a host; None for any other name."""
     m = _HCA_NAME.match(name)
     return None if m is None else (m["host"], m["hca"] or m["joined"])
 
@@ -122,8 +120,8 @@ class FabricView:
 
     @cached_property
     def node_place(self) -> np.ndarray:
-        """int64[nodes]: the place of each node in the order of findings: switches first, then by name in natural
-        order, then by GUID."""
+        """int64[nodes]: the position of each node in the order of findings: switches first, then by
+        name in natural order, then by GUID."""
         place = np.empty(len(self.names), np.int64)
         guid, is_switch = self.fabric.node_guid.tolist(), self.is_switch.tolist()
         order = sorted(
@@ -134,25 +132,25 @@ class FabricView:
 
     @cached_property
     def port_place(self) -> np.ndarray:
-        """int64[ports]: the place of each port in the order of findings: by node, then by number."""
+        """int64[ports]: the position of each port in the order of findings: by node, then by number."""
         return self.node_place[self.fabric.port_node] * 256 + self.fabric.port_num
 
     # -- people's words --
 
     @cached_property
     def display_names(self) -> list[str]:
-        """Names as messages write them: with the GUID where one could be taken for another."""
+        """Names in messages; the GUID is added to an ambiguous name."""
         return distinct_names(self.fabric)
 
     @cached_property
     def adapters(self) -> dict[int, tuple[str, str]]:
-        """Node → (host, adapter) of every CA that is called as ``host mlx5_0`` is."""
+        """Node → (host, adapter) of every CA with a name like ``host mlx5_0``."""
         rows = np.flatnonzero(self.is_host).tolist()
         return {n: both for n in rows if (both := adapter_of(self.names[n]))}
 
     @cached_property
     def host_descriptions(self) -> dict[str, HostDescription]:
-        """Descriptions that all adapters of a host carry."""
+        """Descriptions that all adapters of a host have in common."""
         return host_descriptions(self.names[n] for n in np.flatnonzero(self.is_host).tolist())
 
     def location(self, port: int) -> Location:
@@ -166,7 +164,7 @@ class FabricView:
         )
 
     def node_location(self, node: int) -> Location:
-        """Return the place of a node as a whole."""
+        """Return the location of a node as a whole."""
         return Location(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.display_names[int(node)])
 
     def link_name(self, a: int, b: int) -> str:
@@ -187,7 +185,7 @@ class FabricView:
 
     @cached_property
     def link_gbps(self) -> np.ndarray:
-        """Data rate of each cable of :attr:`cable` in Gb/s: the slower end."""
+        """Data rate of each cable of :attr:`cable` in Gb/s: that of the slower end."""
         at_a = data_gbps(self.speed[self.port_a], self.lanes[self.port_a])
         at_b = data_gbps(self.speed[self.port_b], self.lanes[self.port_b])
         return np.minimum(at_a, at_b)
@@ -214,7 +212,7 @@ class FabricView:
 
     @cached_property
     def host_numbers(self) -> np.ndarray:
-        """float64[256]: share of the switches with hosts that have one at each port number."""
+        """float64[256]: share of the switches with hosts that have a host at each port number."""
         _, _, switch_port = self.to_hosts
         switches = max(1, len(np.unique(self.fabric.port_node[switch_port])))
         return np.asarray(np.bincount(self.fabric.port_num[switch_port], minlength=256) / switches)
@@ -226,7 +224,7 @@ class FabricView:
 
 
 def speed_text(code: int, lanes: int = 4) -> str:
-    """Return ``EDR``, or ``1x EDR`` where the width is not 4x."""
+    """Return ``EDR``, or ``1x EDR`` if the width is not 4x."""
     name = SPEED_BY_CODE[int(code)].name if int(code) in SPEED_BY_CODE else "an unknown speed"
     return name if lanes == 4 else f"{lanes}x {name}"
 

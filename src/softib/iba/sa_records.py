@@ -29,7 +29,8 @@ __all__ = [
 
 
 def _copies(of: type[Structure], octets: int | None = None) -> dict[str, Field]:
-    """Return the fields of ``of`` (up to ``octets`` bytes), for a record that contains them."""
+    """Return the fields of the record type ``of`` (up to ``octets`` bytes), for use in a record
+    that contains them."""
     last = 8 * (octets or of.size)
     copies: dict[str, Field] = {}
     for name, f in of.fields.items():

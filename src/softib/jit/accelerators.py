@@ -4,12 +4,12 @@
 Two things make compiling and calling several times faster: **tables**
 (:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
 one optimisation for a kernel and all that it calls). Both use private names of Numba, which another
-version may lack or change. A trial shows whether they work, not the version: a small kernel
-(:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared, in a separate
-process, since a failure can leave Numba in an inconsistent state or crash. If the trial fails,
-softib compiles without them: the same results, more slowly. The verdict is stored with the machine
-code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or
-``both`` selects without a trial.
+version may lack or change. A trial determines whether they work; the version does not. A small
+kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. The trial
+runs in a separate process, because a failure can crash Numba or leave it in an inconsistent state.
+If the trial fails, softib compiles without them: the same results, more slowly. The verdict is
+stored with the machine code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``,
+``tables``, ``units`` or ``both`` selects without a trial.
 """
 
 from __future__ import annotations

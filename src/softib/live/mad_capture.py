@@ -57,8 +57,9 @@ class MadCapture:
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """Record the MADs that a program on ``port`` sent, and those that go back. A request that
-        is returned as timed out is not recorded a second time, since it was not on a cable."""
+        """Record the MADs that a program on ``port`` sent, and MADs that are returned to it. A
+        request that is returned as timed out is not recorded a second time, since it was not on a
+        cable."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)

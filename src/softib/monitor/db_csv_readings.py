@@ -34,12 +34,12 @@ NARROW = {
     for name, f in struct.fields.items()
     if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
 }
-"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so a counter at this
-value may have stopped."""
+"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so a
+counter at this value may have saturated."""
 
 
 def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarray) -> None:
-    """Counter ``name`` of ``rows`` as a file shows it."""
+    """Store counter ``name`` of ``rows``, as a file shows it."""
     reading.put(name, rows, values, 2**64 - 1)
     if name in NARROW:
         reading.stuck[name][rows] = values == np.uint64(NARROW[name])
@@ -47,8 +47,7 @@ def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarra
 
 
 def read_db_csv(file: str, reading: Reading) -> int | None:
-    """Return PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time in
-    RUN_INFO."""
+    """Read PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; return the time in RUN_INFO."""
     wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO", PHY_BER)
     quiet = Problems("")
     sections = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet).wanted
@@ -78,7 +77,7 @@ def read_db_csv(file: str, reading: Reading) -> int | None:
 
 
 def _raw_ber(s: Section, reading: Reading) -> None:
-    """The bit error ratio before FEC: mantissa and exponent, as in register PPCNT."""
+    """Read the bit error ratio before FEC: mantissa and exponent, as in register PPCNT."""
     mantissa, exponent = RAW_BER
     if not s.has("NodeGuid", "PortNum", mantissa, exponent):
         return
@@ -95,8 +94,7 @@ def _raw_ber(s: Section, reading: Reading) -> None:
 def _rows_in(
     s: Section, reading: Reading, guid_column: str = "NodeGUID", port_column: str = "PortNumber"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of the section whose port is in ``reading``, and the rows of those ports
-    there."""
+    """Return the rows of the section whose port is in ``reading``, and the rows of these ports in it."""
     quiet = Problems("")
     guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
@@ -106,8 +104,8 @@ def _rows_in(
 
 
 def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.ndarray) -> None:
-    """Additions of ``ibdiagnet --extended_speeds all`` to PM_INFO: errors by lane, corrected and uncorrectable FEC
-    errors (PortExtendedSpeedsCounters)."""
+    """Read the additions of ``ibdiagnet --extended_speeds all`` to PM_INFO: errors by lane,
+    corrected and uncorrectable FEC errors (PortExtendedSpeedsCounters)."""
     for name, columns in names.EXTENDED_SPEEDS.items():
         values, there = _most(pm, columns, at)
         if there.any():
@@ -129,8 +127,8 @@ def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.nda
 
 
 def _most(pm: Section, columns: Iterable[str], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest of the existing columns, for the section's rows ``at``, and where any has
-    a value."""
+    """Return the largest value of the existing columns, for the section's rows ``at``, and whether
+    any of the columns has a value."""
     best, there = np.zeros(len(at), np.uint64), np.zeros(len(at), bool)
     for column in (c for c in columns if pm.has(c)):
         values, present = pm.counters(column)

@@ -65,7 +65,7 @@ def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, An
 
 
 def _modules(f: Fabric, rows: np.ndarray, cables: Mapping[int, Mapping[str, str]]) -> dict[str, np.ndarray]:
-    """Return EEPROM data as text, else the module's register image; lengths and media of cables."""
+    """Return EEPROM data as text, otherwise from the module's register image; lengths and media of cables."""
     nothing = np.full(len(rows), "", object)
     texts = module_texts(f.module_info[rows]) if f.module_info[rows].any() else {}
     for name, column in MODULE_TEXTS.items():
@@ -91,8 +91,7 @@ def _best(f: Fabric, rows: np.ndarray, info: np.ndarray) -> np.ndarray:
 
 
 def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return levels in a file: temperatures of chips and modules, states and rates. float64[n]
-    each."""
+    """Return levels from a file: temperatures of chips and modules, states and rates. float64[n] each."""
     node = f.port_node[rows]
 
     def degrees(values: np.ndarray) -> np.ndarray:

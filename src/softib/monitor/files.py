@@ -1,11 +1,11 @@
 """Readings from files collected by other tools: ibdiagnet's .db_csv, UFM telemetry, and the output of perfquery,
 ibqueryerrors and ibdiagnet's .pm for a fabric in another file.
 
-Two files of different times make one interval. Their times are those stated in a .db_csv (RUN_INFO, Date), else
-those of the files.
+Two files of different times make one interval. The times are those stated in a .db_csv (RUN_INFO,
+Date), otherwise those of the files.
 
-ibqueryerrors prints only values above its thresholds: an omitted port or counter is at most at its threshold, not
-unknown. The tool's last lines list what it read::
+ibqueryerrors prints only values above its thresholds: an omitted port or counter is at most at its
+threshold, not unknown. The tool's last lines list what it read::
 
     ##          32 ports checked, 0 ports have errors beyond threshold
     ## Thresholds: [SymbolErrorCounter = 20][LinkDownedCounter = 3]       none: 0
@@ -63,8 +63,8 @@ _COUNTERS = {name.lower(): counter for counter, name in SHORT.items()}
 
 @dataclass(frozen=True)
 class LeftOut:
-    """``checked`` ports were read; ``most``: the largest value of each counter that the tool does
-    not print."""
+    """``checked``: number of ports that were read; ``most``: the largest value of each counter that
+    the tool does not print."""
 
     checked: int
     most: dict[str, int]
@@ -88,9 +88,9 @@ def left_out(file: str) -> LeftOut | None:
 UNREAD = np.uint64(2**64 - 1)
 """Value in a fabric's counters if a file had none."""
 MOST_OF_ADAPTER = 2
-"""Ports of a channel adapter at most, as they are sold."""
+"""Maximum number of ports of a channel adapter on the market."""
 COMMON = 0.5
-"""Least share of the devices of the smaller file that must be in both if two files belong to one fabric."""
+"""Minimum share of the devices of the smaller file that must be in both files for them to belong to one fabric."""
 
 
 @dataclass
@@ -114,11 +114,12 @@ def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
 ) -> ObservedFiles:
     """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``:
-    the source of the ports, for files that contain only counters. One file of UFM telemetry will do
-    if it states bit error ratios or temperatures: those are known, and no increase.
+    the source of the ports, for files that contain only counters. A single file of UFM telemetry is
+    sufficient if it states bit error ratios or temperatures: these are known then, but no increase
+    is.
 
-    Raises :class:`InputError` for fewer than two, for two of the same time, for one of another fabric, and for two
-    without a common port.
+    Raises :class:`InputError` for fewer than two files, for two files with the same time, for a
+    file of another fabric, and for two files without a common port.
     """
     if len(files) == 1 and is_telemetry(files[0]):
         return _of_one(read_snapshot(files[0], fabric, None if times_ns is None else times_ns[0]))
@@ -200,7 +201,7 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
 
 def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Snapshot:
     """Return the ports of ``file`` (or of other input), which was read as ``result``, with its
-    counters, if any."""
+    counters, if there are any."""
     f, rows, stated = result.fabric, rows_of(result.fabric), None
     ports = ports_of(f, rows, result.extra)
     reading = Reading.empty(ports.node_guid, ports.portnum)
@@ -214,7 +215,7 @@ def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Sn
 
 
 def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) -> None:
-    """Times and levels of a reading whose counters are there."""
+    """Add times and levels to a reading that has its counters."""
     if shot.reading.answered.any():
         when = time_ns or (os.stat(shot.file).st_mtime_ns if os.path.exists(shot.file) else time.time_ns())
         shot.reading.time_ns[:] = np.where(shot.reading.answered, when, 0)
@@ -222,8 +223,8 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """Return UFM telemetry; ``fabric`` has the ports and their peers, without it ports have GUIDs and the names that
-    the file states. A node with more ports than an adapter has is a switch."""
+    """Return UFM telemetry. Ports and their peers come from ``fabric``; without it, ports have only GUIDs and the names
+    that the file states. A node with more ports than an adapter has is a switch."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)
@@ -278,7 +279,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
 
 
 def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: LeftOut) -> list[Problem]:
-    """Values not printed by ibqueryerrors are at most at the threshold, for the ports that it read."""
+    """Limit values that ibqueryerrors did not print to its threshold, for the ports that it read."""
     cabled = int((f.port_cable[rows] >= 0).sum())
     whole = out.checked >= cabled
     for name, most in out.most.items():

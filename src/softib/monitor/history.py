@@ -1,11 +1,11 @@
 """Intervals stored as Parquet files, and queried with DuckDB.
 
-A directory holds ``rounds/`` (one file a round, written under a temporary name and renamed, so a crash during the
-write loses only that round) and ``hours/`` (the rounds of a full hour in one file, whose parts are removed once it
-is complete; parts of an hour with a file are not read).
-``ports/`` has the ports over time, ``manager/`` the subnet manager's state by round. Columns of a row: ``round_ns``
-(end of the round), ``guid``, ``portnum``, ``begin_ns``,
-``end_ns``, one a counter (NULL if its increase is unknown), and ``level_…``.
+A directory contains ``rounds/``, with one file per round (written under a temporary name and
+renamed, so that a crash loses only that round), and ``hours/``, with the rounds of a full hour in
+one file. The parts of an hour are removed when its file is complete, and are not read any more.
+``ports/`` contains the ports over time, and ``manager/`` the subnet manager's state in each round.
+Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``, ``begin_ns``, ``end_ns``,
+one column per counter (NULL if its increase is unknown), and ``level_…``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
 from softib.extras import install_command
-from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports
+from softib.monitor.history_tables import (
+    interval_of,
+    is_whole,
+    manager_schema,
+    not_in,
+    ports_of_table,
+    table_of,
+    table_of_ports,
+)
 from softib.monitor.intervals import Interval, merged_ports, observations_of
 
 if TYPE_CHECKING:
@@ -37,7 +45,7 @@ __all__ = ["History"]
 HOUR_NS = 3600 * 10**9
 LOCK = "writer.lock"
 COMMON = 0.5
-"""Two lists of ports are of one fabric if at least this share of the smaller one's devices is in both."""
+"""Minimum share of the smaller list's devices that must be in both lists of ports for them to be of one fabric."""
 
 
 class History:
@@ -59,11 +67,12 @@ class History:
     # -- writing --
 
     def claim(self, ports: ObservedPorts) -> None:
-        """Become the only writer, until :meth:`release` or the end of the process, for the fabric that has ``ports``.
+        """Become the only writer, for the fabric with these ``ports``, until :meth:`release` or the
+        end of the process.
 
-        Raises :class:`InputError` if another process writes here (both would count every increase twice), and if
-        the history is of another fabric. A directory that cannot be
-        written is reported by :meth:`append`.
+        Raises :class:`InputError` if another process writes here (both would count every increase),
+        and if the history is of another fabric. A directory that cannot be written is reported by
+        :meth:`append`.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -104,8 +113,9 @@ class History:
             raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
-        """Store a round's state of the subnet manager, in ``manager/``, a file a day (written as a whole: it is
-        small). Raises :class:`InputError` if it cannot be written."""
+        """Store a round's state of the subnet manager in ``manager/``, in one file per day (the
+        file is small and is written as a whole). Raises :class:`InputError` if it cannot be
+        written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -132,7 +142,8 @@ class History:
         return [ManagerRound(**row) for row in rows]
 
     def _write(self, table: pyarrow.Table, path: Path) -> None:
-        """Complete or absent: written under another name, flushed to the disk, renamed."""
+        """Write the file so that it is complete or absent: it is written under another name,
+        flushed to the disk, and renamed."""
         import pyarrow.parquet as parquet
 
         part = path.with_suffix(".part")
@@ -150,15 +161,15 @@ class History:
         for part in self.folder.glob("*/*.part"):
             part.unlink(missing_ok=True)
         by_hour: dict[int, list[Path]] = {}
-        for path in sorted((self.folder / "rounds").glob("*.parquet")):
+        for path in self._stored("rounds"):
             by_hour.setdefault(int(path.stem) // HOUR_NS, []).append(path)
         for hour, parts in by_hour.items():
             whole = self.folder / "hours" / f"{hour:010d}.parquet"
             if hour >= now_ns // HOUR_NS:
                 continue
-            new = _not_in(whole, parts)
+            new = not_in(whole, parts)
             if new:
-                tables = [parquet.read_table(p) for p in ([whole] if whole.exists() else []) + new]
+                tables = [parquet.read_table(p) for p in ([whole] if is_whole(whole) else []) + new]
                 self._write(pyarrow.concat_tables(tables, promote_options="default"), whole)
             for path in parts:
                 path.unlink(missing_ok=True)
@@ -181,24 +192,29 @@ class History:
         """Size of its files."""
         return sum(p.stat().st_size for p in self.folder.glob("*/*.parquet"))
 
+    def _stored(self, kind: str) -> list[Path]:
+        return [p for p in sorted((self.folder / kind).glob("*.parquet")) if is_whole(p)]
+
+    def cut_files(self) -> str:
+        """Return a sentence about files that were cut off and are left out; "" without any."""
+        cut = [p for p in sorted(self.folder.glob("*/*.parquet")) if not is_whole(p)]
+        return f"{cut[0]}: cut off; left out{f', and {len(cut) - 1:,} more' if len(cut) > 1 else ''}" if cut else ""
+
     def files(self) -> list[Path]:
         """Return every valid file with rounds, oldest first."""
-        hours = sorted((self.folder / "hours").glob("*.parquet"))
+        hours = self._stored("hours")
         by_hour: dict[int, list[Path]] = {}
-        for path in sorted((self.folder / "rounds").glob("*.parquet")):
+        for path in self._stored("rounds"):
             by_hour.setdefault(int(path.stem) // HOUR_NS, []).append(path)
-        parts = (_not_in(self.folder / "hours" / f"{hour:010d}.parquet", some) for hour, some in by_hour.items())
+        parts = (not_in(self.folder / "hours" / f"{hour:010d}.parquet", some) for hour, some in by_hour.items())
         return [*hours, *(path for some in parts for path in some)]
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with the views ``intervals`` and ``ports``. Raises
-        :class:`UnreadableFile` for a directory without any."""
+        :class:`UnreadableFile` for a directory without history."""
         import duckdb
 
-        files, ports = (
-            [str(p) for p in self.files()],
-            [str(p) for p in sorted((self.folder / "ports").glob("*.parquet"))],
-        )
+        files, ports = [str(p) for p in self.files()], [str(p) for p in self._stored("ports")]
         if not files or not ports:
             raise UnreadableFile(
                 f"{self.folder}: no history in it; 'softib exporter SOURCE --history {self.folder}' keeps one"
@@ -208,7 +224,7 @@ class History:
             connection.execute(
                 f"create view intervals as select * from read_parquet({_quoted(files)}, union_by_name=true)"
             )
-            managers = [str(p) for p in sorted((self.folder / "manager").glob("*.parquet"))]
+            managers = [str(p) for p in self._stored("manager")]
             if managers:
                 connection.execute(
                     f"create view manager as select * from read_parquet({_quoted(managers)}, union_by_name=true)"
@@ -219,8 +235,8 @@ class History:
         return connection
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for
-        one that DuckDB rejects."""
+        """Return rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for a
+        query that DuckDB rejects."""
         import duckdb
 
         try:
@@ -245,8 +261,9 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """Return (clock time from which on the last rounds between two times have at most ``rows``
-        ports together, the number of those rounds, the number of all). At least one round."""
+        """Return (clock time of the first of the last rounds, between two times, that have at most
+        ``rows`` ports together; the number of these rounds; the number of all rounds). At least one
+        round."""
         columns = (
             self.connect()
             .execute(
@@ -263,7 +280,7 @@ class History:
         return int(times[-fit]), fit, len(times)
 
     def times(self) -> np.ndarray:
-        """Return ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
+        """Return the ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
         rows = self.connect().execute("select distinct round_ns from intervals order by round_ns").fetchnumpy()
         return np.asarray(rows["round_ns"], np.int64)
 
@@ -285,11 +302,11 @@ class History:
     def topologies(self) -> np.ndarray:
         """Return clock times from which each stored state of ports and cables applied, oldest first
         (int64[k] in nanoseconds): a new one is stored after a change."""
-        return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
+        return np.array([int(p.stem) for p in self._stored("ports")], np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
-        """Return the ports that applied from ``since_ns`` (one of :meth:`topologies`) on. Raises
-        :class:`UnreadableFile` if they were removed meanwhile."""
+        """Return the ports that applied from ``since_ns`` on (one of :meth:`topologies`). Raises
+        :class:`UnreadableFile` if they have been removed in the meantime."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -310,25 +327,14 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether half of the devices of the smaller one are in both. A fabric may grow and lose
-    nodes, and stays the same fabric."""
+    """Return whether half of the devices of the smaller list are in both. A fabric may grow and
+    lose nodes, and is still the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 
 
-def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Those of the rounds ``parts`` missing in the file of their hour: all if there is none, else those of a poller
-    whose clock was set back into that hour."""
-    import pyarrow.parquet as parquet
-
-    if not whole.exists():
-        return parts
-    joined = set(parquet.read_table(whole, columns=["round_ns"]).column(0).unique().to_pylist())
-    return [p for p in parts if int(p.stem) not in joined]
-
-
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether ports, names, LIDs, cables, rates and texts are the same."""
+    """Return whether ports, names, LIDs, cables, rates and texts are unchanged."""
     return a is b or (
         len(a) == len(b)
         and a.node == b.node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from softib.monitor.intervals import Interval
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["interval_of", "manager_schema", "ports_of_table", "table_of", "table_of_ports"]
+__all__ = ["interval_of", "is_whole", "manager_schema", "not_in", "ports_of_table", "table_of", "table_of_ports"]
 
+_MAGIC = b"PAR1"
 LEVEL = "level_"
 TEXT = "text_"
 
@@ -120,3 +122,26 @@ def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
         column("rate_gbps", np.float64),
         text,
     )
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a file is there, and begins and ends as Parquet does; one that a full disk or a crash cut off does
+    not."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        begins = file.read(4) == _MAGIC
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 4))
+        return begins and size > 2 * len(_MAGIC) and file.read(4) == _MAGIC
+
+
+def not_in(whole: Path, parts: list[Path]) -> list[Path]:
+    """Those of the rounds ``parts`` missing in the file of their hour: all if there is none, else those of a poller
+    whose clock was set back into that hour."""
+    import pyarrow.parquet as parquet
+
+    if not is_whole(whole):
+        return parts
+    joined = set(parquet.read_table(whole, columns=["round_ns"]).column(0).unique().to_pylist())
+    return [p for p in parts if int(p.stem) not in joined]

@@ -1,14 +1,14 @@
 """Increases of counters between two readings, if known; and consecutive intervals as one table of
 observations.
 
-Counters of a port never decrease by themselves and stop at the largest value of their field (IBA 16.1.3.5). So
-increases are unknown in these cases: a counter decreased (it was cleared, or the device restarted);
-the others of its port in that interval (they were cleared with it, and may have passed their old value since); a
-counter at its largest value; a port missing in one of the readings. No increase is ever negative. A level,
-``stuck_NAME``, reports a counter at its largest value: 1 it
-is there, 2 it got there in this interval (so it counted an unknown number), 0 it is not.
-``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
-counter's increase when it got there, or passed it.
+Counters of a port never decrease by themselves and stop at the largest value of their field (IBA
+16.1.3.5). So increases are unknown in these cases: a counter decreased (it was cleared, or the
+device restarted); another counter of its port decreased in that interval (all were cleared
+together, and this one may have exceeded its old value since); a counter is at its largest value; a
+port is missing in one of the readings. No increase is ever negative. A level, ``stuck_NAME``,
+reports a counter at its largest value: 1: it is there; 2: it reached it in this interval, so it
+counted an unknown number; 0: it is below. ``least_port_fec_corrected_symbol_ctr`` is the known
+minimum of that counter's increase, if it reached or passed its largest value.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ LEAST = "least_"
 """Prefix of the level with the known minimum of a counter's increase, if it reached its largest value in the
 interval or passed it."""
 SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"
-"""32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is full after 10 s. Some devices restart at 0
-there."""
+"""These counters are 32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is saturated
+after 10 s. On some devices they restart at 0 then."""
 
 RESTARTED = 0.5
-"""Share of the nonzero ports of a device that decreased, above which it restarted: then the increases
-of all its ports are unknown."""
+"""Share of the nonzero ports of a device whose counters decreased, above which it restarted: then
+the increases of all its ports are unknown."""
 
 
 @dataclass
@@ -66,8 +66,8 @@ class Interval:
 
 
 def between(before: Reading, after: Reading) -> Interval:
-    """Return increases from ``before`` to ``after``; rows are those of ``after``, and a port
-    missing in ``before`` has begin = end."""
+    """Return increases from ``before`` to ``after``; rows are those of ``after``. A port missing in
+    ``before`` has begin = end."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -95,7 +95,7 @@ def between(before: Reading, after: Reading) -> Interval:
             level[STUCK + name] = _stuck(name, after, before, rows, both[name])
         then = before.value[name][rows] if name in before.value else now
         sure = both[name] & ~fell & ~after.stuck[name] & ~_at_most(after, name)
-        # For a counter that was at most T, the excess over T is the known minimum of its increase.
+        # For a counter that was at most T before, the excess over T is the known minimum of its increase.
         sure &= ~_at_most(before, name)[rows] | (now > then)
         if name == SYMBOLS and name in before.value:
             full = both[name] & after.stuck[name] & ~before.stuck[name][rows] & ~fell
@@ -148,7 +148,7 @@ def carried(before: Reading | None, now: Reading) -> Reading:
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
     """Return ports whose count of corrected symbols decreased while that of corrected blocks rose:
-    it passed its largest value, and was not cleared. bool[n]"""
+    the first passed its largest value, and was not cleared. bool[n]"""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -172,8 +172,8 @@ def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: n
 def same_ports(
     guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return row among the ports ``of_guid``, ``of_portnum`` (sorted by both) of each port
-    ``guid``, ``portnum``, and whether there is one."""
+    """Return the row of each port ``guid``, ``portnum`` among the ports ``of_guid``, ``of_portnum``
+    (sorted by both), and whether there is one."""
     if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
         return np.arange(len(guid)), np.ones(len(guid), bool)
     if not len(of_guid):
@@ -184,8 +184,8 @@ def same_ports(
 
 
 def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Return ports of devices of which more than :data:`RESTARTED` of the nonzero ports decreased.
-    bool[n]"""
+    """Return ports of devices on which the counters of more than :data:`RESTARTED` of the nonzero
+    ports decreased. bool[n]"""
     if not fell.any():
         return np.zeros(len(guid), bool)
     _, device = np.unique(guid, return_inverse=True)
@@ -251,7 +251,7 @@ def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
 
 def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
     """Return all ports of both; for a port in both, the data of ``newer`` (its LID, its peer). A
-    port without a peer in ``newer`` keeps that of ``older``, unless this one has another peer
+    port without a peer in ``newer`` keeps its peer of ``older``, unless that peer has another cable
     now."""
     a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if len(a) == len(b) and (a == b).all() and not ((newer.peer < 0) & (older.peer >= 0)).any():

@@ -14,14 +14,14 @@ from softib.monitor.reading import Reading
 __all__ = ["JUDGED_S", "ROWS", "JudgedWindow"]
 
 JUDGED_S = 1200.0
-"""Rules judge increases over the last twenty minutes, …"""
+"""Time in seconds over which the rules examine increases, …"""
 MOST_PARTS, LEAST_PARTS = 40, 4
 ROWS = 500_000
-"""… in at most this many intervals: all of a port's counters take some 300 bytes each."""
+"""… and maximum number of intervals in it: all counters of a port take about 300 bytes in each."""
 
 
 class JudgedWindow:
-    """Consecutive rounds (:meth:`add`), as :attr:`observations` of their last :data:`JUDGED_S` seconds."""
+    """Consecutive rounds (:meth:`add`), of which the last :data:`JUDGED_S` seconds are :attr:`observations`."""
 
     def __init__(self) -> None:
         self._parts: deque[Interval] = deque()

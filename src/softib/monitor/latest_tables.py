@@ -28,7 +28,7 @@ SHARE = 0.05
 
 
 class LatestTables:
-    """Called with the observed ports: returns the tables as last read, None if there are none. One thread."""
+    """Returns the tables as last read, when called with the observed ports; None if there are none. One thread."""
 
     def __init__(self, wire: MadWire, name: str):
         self._wire, self._name = wire, name
@@ -54,8 +54,8 @@ class LatestTables:
 
 
 class JobsCrossing:
-    """Jobs of ``file`` (as in :func:`softib.jobs_on`) on the fabric read by ``tables``. An unreadable file
-    is one line to ``notice``; the previous jobs are kept."""
+    """Jobs of ``file`` (as in :func:`softib.jobs_on`) on the fabric read by ``tables``. An
+    unreadable file causes one line to ``notice``; the previous jobs are kept."""
 
     def __init__(self, file: str, tables: LatestTables, notice: Callable[[str], None]):
         self._file, self._tables, self._notice = file, tables, notice
@@ -64,7 +64,7 @@ class JobsCrossing:
         self._failed = ""
 
     def follow(self, ports: ObservedPorts) -> None:
-        """Place the jobs again if the file or the tables changed."""
+        """Find the cables of the jobs again if the file or the tables changed."""
         from softib.analysis.jobs.files import read_jobs
         from softib.analysis.jobs.links import place_jobs
         from softib.analysis.pipeline import quietly
@@ -89,5 +89,5 @@ class JobsCrossing:
             self._failed = str(error)
 
     def __call__(self, node_guid: int, portnum: int) -> Sequence[str]:
-        """Names of the jobs whose traffic crosses the cable there."""
+        """Return the names of the jobs whose traffic crosses the cable at this port."""
         return () if self._links is None else self._links.crossing(node_guid, portnum)

@@ -1,6 +1,6 @@
-"""Past and present faults of each cable and device: when they were first seen, how often they
-recurred, and who repaired them. One file next to the exporter's memory of ports
-(:mod:`softib.monitor.seen_ports`)."""
+"""Past and present faults of each cable and device: the time at which they were first seen, the
+number of recurrences, and repairs with the person. It is one file next to the exporter's memory of
+ports (:mod:`softib.monitor.seen_ports`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Episode", "Fault", "Ledger", "Repair", "faults_of", "ledger_of", "re
 
 MONTH_S = 30 * 86400.0
 MOST = 100
-"""Number of episodes, and of repairs, kept for one cable or device: the last ones."""
+"""Maximum number of episodes, and of repairs, kept for one cable or device; the last ones are kept."""
 
 
 @dataclass
 class Episode:
-    """Beginning and end of a fault, in seconds since 1970; ``codes`` of its findings."""
+    """Beginning and end of a fault, in seconds since 1970, with the ``codes`` of its findings."""
 
     first_s: float
     last_s: float
@@ -34,7 +34,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Repair:
-    """Person, time (seconds since 1970) and description of a repair."""
+    """A repair: person, time (seconds since 1970) and description."""
 
     time_s: float
     by: str
@@ -43,8 +43,8 @@ class Repair:
 
 @dataclass
 class Fault:
-    """One cable or device: ``names`` of its ends or of the device, the episodes, the repairs; ``series``: the
-    labels of its findings, as last exported."""
+    """One cable or device: ``names`` of its ends or of the device; its episodes and repairs;
+    ``series``: the labels of its findings, as last exported."""
 
     key: str
     names: list[str]
@@ -63,12 +63,12 @@ class Fault:
 
     @property
     def repaired_s(self) -> float:
-        """Time of the last repair; 0: never."""
+        """Time of the last repair; 0: there was none."""
         return max((r.time_s for r in self.repairs), default=0.0)
 
 
 def ledger_of(memory: Path) -> Path:
-    """Return the path of the ledger of the exporter that keeps its memory in ``memory``."""
+    """Return the path of the ledger of the exporter with this ``memory``."""
     return memory.with_name(f"ledger-{memory.name}")
 
 
@@ -86,14 +86,14 @@ class Ledger:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file if another process wrote it."""
+        """Read the file if another process has written it."""
         if self.path is not None and stamp_of(self.path) != self._stamp:
             self.faults = _load(self.path, self.notice)
             self._stamp = stamp_of(self.path)
 
     def step(self, findings: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
-        """Record the present faults: (key, names, labels of the finding, its code first). Faults no longer present are
-        kept for another ``holds_s`` seconds."""
+        """Record the present faults: (key, names, labels of the finding with its code first).
+        Faults no longer present are kept for another ``holds_s`` seconds."""
         with locked(self.path):
             self.refresh()
             present: set[str] = set()
@@ -134,13 +134,12 @@ class Ledger:
 
 
 def faults_of(memory: Path) -> list[Fault]:
-    """Return the faults in the ledgers of the exporter that keeps its memory in ``memory``, and of
-    shards."""
+    """Return the faults in the ledgers of the exporter with this ``memory``, and of its shards."""
     return [f for m in shard_memories(memory) for f in Ledger(ledger_of(m)).faults.values()]
 
 
 def repaired(memory: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
-    """In the ledgers that :func:`faults_of` reads, record that the cables or devices ``names``
+    """Record in the ledgers that :func:`faults_of` reads that the cables or devices ``names``
     (``leaf-1``, ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName`
     for a name missing in all of them."""
     with contextlib.ExitStack() as locks:

@@ -1,9 +1,9 @@
-"""The subnet manager's state in addition to the ports', so that a stall of the manager is distinguished from one of
-the network.
+"""State of the subnet manager, in addition to that of the ports, so that a stall of the manager can
+be distinguished from one of the network.
 
-Only by MADs: SMInfo of every manager (state, priority, ActCount, which a living master increases; IBA 14.2.5.13),
-read in each round. For a running softib fabric, its daemon adds more: sweeps and their time, problems of
-the last sweep, traps.
+It is read only by MADs: SMInfo of every manager in each round (state, priority, and ActCount, which
+a running master increases; IBA 14.2.5.13). For a running softib fabric, its daemon adds more:
+sweeps and their time, problems of the last sweep, traps.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from softib.sm.ha.election import SmState
 __all__ = ["Manager", "ManagerWatch"]
 
 CLASS_PORT_INFO = 0x01
-"""The one attribute that every class has (IBA 13.4.8.1)."""
+"""The only attribute of every class (IBA 13.4.8.1)."""
 STALLED_S = 30.0
-"""A master whose ActCount did not change for this time while its port answered is stalled (three of OpenSM's light
-sweeps of 10 s)."""
+"""Time after which a master whose ActCount did not change while its port answered is stalled (three
+of OpenSM's light sweeps of 10 s)."""
 KEPT = 120
 """Number of rounds kept."""
 MISSED = 3
-"""A master counts as stalled after this number of consecutive rounds in which its port answered everything except
-SMInfo: a hanging process never answers it."""
+"""Number of consecutive rounds after which a master counts as stalled if its port answered
+everything except SMInfo: a hanging process never answers SMInfo."""
 
 
 @dataclass
 class Manager:
-    """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (SMState's name), ``priority``,
+    """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (name of SMState), ``priority``,
     ``act_count``; ``answers``: it answered in the last round; ``still_s``: seconds since its
-    ActCount last rose (0: it just did, or was first seen); ``missed``: consecutive rounds without its answer
-    although the agents of its port answered."""
+    ActCount last rose (0: it rose in the last round, or the manager was seen for the first time);
+    ``missed``: consecutive rounds without its answer although the agents of its port answered."""
 
     guid: int
     lid: int
@@ -57,19 +57,19 @@ class Manager:
 
     @property
     def stalled(self) -> bool:
-        """The port answers, but the manager makes no progress or does not answer: its process hangs, the network
-        does not."""
+        """Whether the port answers, but the manager makes no progress or does not answer: its
+        process hangs, while the network works."""
         moves = self.missed < MISSED and (self.still_s <= STALLED_S or not self.answers)
         return self.state == "MASTER" and not moves
 
 
 @dataclass
 class ManagerWatch:
-    """Follows the managers of the subnet read by ``poller``. ``reported``: the daemon's report on its own
-    manager (its ``status``), {} elsewhere; ``answer_s``: duration of the last SMInfo (NaN: none came),
-    ``sa_answer_s`` of the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the
-    last sweep reported by the daemon (its report of a light sweep has none); ``rounds``: states of the master in
-    the last rounds."""
+    """Follows the managers of the subnet read by ``poller``. ``reported``: the daemon's report on
+    its own manager (its ``status``), {} elsewhere; ``answer_s``: duration of the last SMInfo (NaN:
+    no answer), ``sa_answer_s``: of the last query to the master's subnet administration;
+    ``sweep_s``: seconds by phase of the last sweep reported by the daemon (its report of a light
+    sweep has no phases); ``rounds``: states of the master in the last rounds."""
 
     opened: Opened
     poller: Poller
@@ -107,7 +107,7 @@ class ManagerWatch:
         self.rounds.append(self._round())
 
     def _master(self) -> tuple[int, int, str]:
-        """Return (PortGUID, LID, node) of the master: the manager in that state, else the one named
+        """Return (PortGUID, LID, node) of the master: the manager in that state, otherwise the one
         in the ports' PortInfo."""
         masters = [m for m in self.managers.values() if m.state == "MASTER" and m.answers]
         lid = masters[0].lid if masters else self.poller.master_lid
@@ -149,8 +149,8 @@ class ManagerWatch:
         )
 
     def _mean_wait(self) -> float:
-        """Return mean wait of the queries answered by the running fabric's own manager since the
-        last round (NaN: none)."""
+        """Return the mean wait of the queries that the running fabric's own manager answered since
+        the last round (NaN: none)."""
         waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
         if not waits:
             return float("nan")
@@ -163,8 +163,8 @@ class ManagerWatch:
         )
 
     def _unanswered(self, now: float) -> None:
-        """Managers that did not answer SMInfo: the agents of their ports may have answered (SMInfo is answered by a
-        manager, not by the agent of its port; IBA 14.4)."""
+        """Update managers that did not answer SMInfo. The agents of their ports may have answered: a
+        manager answers SMInfo, not the agent of its port (IBA 14.4)."""
         last, ports = self.poller.last, self.poller.targets.ports
         for guid, one in self.managers.items():
             if one.answers or last is None or len(last) != len(ports):
@@ -174,7 +174,8 @@ class ManagerWatch:
             one.missed = one.missed + 1 if well else 0
 
     def _administration(self) -> None:
-        """Time one query of the master's subnet administration, even if the manager leaves SMInfo unanswered."""
+        """Measure the time of one query to the master's subnet administration, even if the manager
+        does not answer SMInfo."""
         self.sa_answer_s, self.sa_answered = float("nan"), None
         master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"] or [
             self.poller.master_lid
@@ -192,8 +193,7 @@ class ManagerWatch:
         self.poller.gets.run(batch, np.zeros(1, np.int64), 1, heard)
 
     def _where(self) -> tuple[list[int], np.ndarray]:
-        """Return PortGUIDs and LIDs of the ports with IsSM, or on which discovery found a
-        manager."""
+        """Return PortGUIDs and LIDs of the ports with IsSM, or with a manager found by discovery."""
         t, poller = self.poller.targets, self.poller
         says = PortInfo.cap_mask.get(poller._info) & int(CapMask.IS_SM) > 0
         lids = dict.fromkeys(t.ports.lid[says].tolist())

@@ -25,17 +25,18 @@ MODULE_LEVELS = (
     "module_tx_bias_high_ma",
     "module_tx_bias_low_ma",
 )
-"""Measurements: the weakest of eight lanes (bias: the highest). ``module_rx_lane``: number of that lane, from 0. The
-rest are the module's own alarm thresholds."""
+"""Measurements: the lowest value of eight lanes (bias: the highest). ``module_rx_lane``: number of
+that lane, from 0. The rest are the module's own alarm thresholds."""
 DARK_DBM = -40.0
-"""Reading without any light: SFF-8636 measures down to 0.1 µW."""
+"""Reading without any light: SFF-8636 measures powers from 0.1 µW."""
 CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 """ModuleInfo.cable_type in words."""
 
 
 def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Return vendor, part number and serial number of modules, length (metres) and kind of their
-    cables, by their images (uint8[n, 208]); "" without data from a module. object[n] each"""
+    """Return vendor, part number and serial number of modules, and length (metres) and kind of
+    their cables, from their images (uint8[n, 208]); "" without data from a module. object[n]
+    each"""
     M = ModuleInfo
     texts = {
         name: np.array([_ascii(row) for row in field.get(image)], object)
@@ -51,8 +52,8 @@ def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Return levels of ports by their images (uint8[n, 208]); NaN if the module does not measure
-    it, or did not answer. float64[n] each"""
+    """Return levels of ports from their images (uint8[n, 208]); NaN if the module does not measure
+    the level, or did not answer. float64[n] each"""
     M, able = ModuleInfo, ModuleInfo.monitor_cap_mask.get(image).astype(np.int64)
     rx, weakest = _lanes(M.rx_power.get(image), M.tx_bias.get(image))
     tx, _ = _lanes(M.tx_power.get(image), M.tx_bias.get(image))
@@ -80,8 +81,8 @@ def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least power of the module's lanes (those with power or bias; a cable of four lanes
-    reads zeros in the others), and the lane's number."""
+    """Return the lowest power of the module's lanes (those with power or bias; a cable of four
+    lanes reads zeros in the others), and the lane's number."""
     there = (power > 0) | (bias > 0)
     shown = np.where(there, power.astype(np.float64), np.inf)
     least = shown.min(axis=-1)
@@ -93,7 +94,7 @@ def _dbm(power_uw: np.ndarray) -> np.ndarray:
 
 
 def _threshold(power_uw: np.ndarray) -> np.ndarray:
-    """A threshold of 0 is none."""
+    """Return a threshold; 0 means that there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(power_uw > 0, 10 * np.log10(power_uw / 1e3), np.nan)
 

@@ -23,10 +23,11 @@ PREFIX = "umad:"
 
 @dataclass
 class Opened:
-    """An open wire into a subnet; ``status`` reads the status from the daemon of a running fabric (None: there is
-    no daemon). ``memory``: the file of its exporter's memory (None: none).
-    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none). ``shard``: its part of the
-    subnet (None: all); ``shared``: the file of the discovery that shards on this machine share."""
+    """An open wire into a subnet; ``status`` reads the status from the daemon of a running fabric
+    (None: there is no daemon). ``memory``: file of its exporter's memory (None: no file).
+    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none). ``shard``: its
+    part of the subnet (None: all of it); ``shared``: file of the discovery that shards on this
+    machine have in common."""
 
     wire: MadWire
     name: str
@@ -39,9 +40,9 @@ class Opened:
 
 
 def memory_of(source: str) -> Path:
-    """Return the file of the memory of the exporter of ``source``: for a running fabric it is
-    removed with it, for hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or
-    ``~/.local/state/softib``.
+    """Return the file of the memory of the exporter of ``source``. For a running fabric, the file
+    is removed with the fabric; for hardware, it is in ``$STATE_DIRECTORY``,
+    ``$XDG_STATE_HOME/softib`` or ``~/.local/state/softib``.
 
     Raises :class:`InputError` for other sources."""
     if source.startswith(PREFIX):

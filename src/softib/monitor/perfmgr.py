@@ -1,12 +1,13 @@
-"""The performance manager: rounds of Gets over a fabric for counters, answering devices, and states; on a wire,
-without a clock except that of the readings.
+"""The performance manager: rounds of Gets over a fabric for counters, answering devices, and
+states. It runs on a wire, and uses no clock except that of the readings.
 
-A round reads PortCountersExtended of every port and, if these lack the error counters, PortCounters; then NodeInfo
-of every end port, because a LID may have moved to another device; then causes (PortRcvErrorDetails,
-PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) if their totals rose. PortInfo and PortExtendedSpeedsCounters
-are read from all ports each round on fabrics of up to
-:data:`SMALL` ports, and in turn on larger ones; so are the registers of modules and FEC histograms, of devices with
-readable registers (:mod:`softib.monitor.registers`). Only Gets are sent.
+A round reads PortCountersExtended of every port and, if these lack the error counters,
+PortCounters. It then reads NodeInfo of every end port, because a LID may have moved to another
+device; and causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) if
+their totals rose. PortInfo and PortExtendedSpeedsCounters are read from all ports each round on
+fabrics of up to :data:`SMALL` ports, and in turn on larger ones. The same applies to registers of
+modules and FEC histograms, on devices with readable registers (:mod:`softib.monitor.registers`).
+Only Gets are sent.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ __all__ = ["COLLECTORS", "MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "Si
 
 
 COLLECTORS = ("details", "fec", "modules", "manager", "findings")
-"""Optional parts of rounds and their results: causes of errors and discards (PortRcvErrorDetails …), FEC counters
-and histograms, modules, the subnet manager, the findings of the rules."""
+"""Optional parts of rounds and their results: causes of errors and discards (PortRcvErrorDetails
+…), FEC counters and histograms, modules, the subnet manager, findings of the rules."""
 MOST_SKIPPED = 64
-"""Largest number of rounds for which a silent device is skipped; it begins with 1 and doubles."""
+"""Maximum number of rounds for which a silent device is skipped; the number begins with 1 and doubles."""
 
 
 class SilentDevices:
-    """Devices (by NodeGUID) with their number of consecutive missed rounds, and the round until which each is
-    skipped."""
+    """Silent devices (by NodeGUID), with their number of consecutive missed rounds and the round
+    until which each is skipped."""
 
     def __init__(self) -> None:
         self._missed: dict[int, int] = {}
@@ -63,12 +64,12 @@ class SilentDevices:
         self._skip_until[guid] = round_ + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
 
     def ask_soon(self, guid: int) -> None:
-        """Read the device in the next round, since it showed activity."""
+        """Read the device in the next round, because it showed activity."""
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
-        """Note the result of a round: GUIDs that were silent, and that answered. Return whether one of
-        the second had been silent before."""
+        """Record the result of a round: GUIDs that were silent, and GUIDs that answered. Return
+        whether one of the latter was silent before."""
         for guid in silent.tolist():
             self.missed(guid, round_)
         back = [g for g in well.tolist() if g in self._missed] if self._missed else []
@@ -79,19 +80,19 @@ class SilentDevices:
 
 
 SMALL = 10_000
-"""Number of ports up to which a round reads everything."""
+"""Number of ports up to which a round reads all data."""
 APART = 10
-"""On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of
-ten (an interval needs two in a row)."""
+"""On larger fabrics: PortInfo of a tenth of the ports in each round, and FEC counters in two of ten
+rounds (an interval needs two consecutive rounds)."""
 HURRIED_S = 60.0
-"""Interval of discovery while something is down: items that come back are seen soon."""
+"""Interval of discovery while something is down, so that items that come back are detected soon."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 
 @dataclass(frozen=True)
 class Pace:
-    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each; ``rediscover_s``:
-    interval of discovery of the whole subnet."""
+    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each request;
+    ``rediscover_s``: interval of discovery of the whole subnet."""
 
     most: int = 4
     timeout_ps: int = 200 * 10**9
@@ -113,9 +114,9 @@ class Round:
 
 
 class Poller:
-    """Reads the counters of the subnet of ``wire``, round by round (:meth:`round`): those of ``shard``
-    (None: of all ports) and of the far ends of its cables. Shards share discoveries in the file
-    ``shared``."""
+    """Reads the counters of the subnet of ``wire``, round by round (:meth:`round`): of the ports of
+    ``shard`` (None: of all ports) and of the far ends of their cables. Shards share discoveries in
+    the file ``shared``."""
 
     def __init__(
         self,
@@ -140,9 +141,9 @@ class Poller:
         self._silent = SilentDevices()
         self._stale = False
         self.keeps_down = False
-        """Rounds also read ports whose link went down after an earlier discovery."""
+        """Whether rounds also read ports whose link went down after an earlier discovery."""
         self.hurried = False
-        """Something that the last discovery did not find is known to be down."""
+        """Whether something that the last discovery did not find is known to be down."""
         self.discover()
 
     # -- discovery --
@@ -154,7 +155,7 @@ class Poller:
 
     @property
     def master_lid(self) -> int:
-        """The master subnet manager's LID in most end ports (PortInfo.MasterSMLID); 0: none."""
+        """The LID of the master subnet manager according to most end ports (PortInfo.MasterSMLID); 0: none."""
         lids = PortInfo.master_sm_lid.get(self._info)
         lids = lids[lids > 0]
         return int(np.bincount(lids).argmax()) if len(lids) else 0
@@ -186,7 +187,7 @@ class Poller:
         for guid in t.device_guid[self._agents.silent].tolist():
             self._silent.missed(guid, self.rounds)
         self._refused = {a.id: np.zeros(len(t.end_lid), bool) for a in DETAILS}
-        """By AttributeID: agents that do not have it. bool[e]"""
+        """By AttributeID: agents that do not support it. bool[e]"""
         self.targets, able = with_firmware(t, self.gets)
         read_ticks(self.gets, self.targets, self._agents)
         self._fec = self._agents.cap[t.end] & int(perf.CapMask.RSFEC_COUNTERS) > 0
@@ -251,7 +252,7 @@ class Poller:
         return silent
 
     def _causes(self, r: Reading) -> None:
-        """Details that may have changed; if their totals did not change, they did not."""
+        """Read details that may have changed; if their totals did not change, the details did not either."""
         last = self._last
         same = (
             last is not None
@@ -277,7 +278,7 @@ class Poller:
             self._attribute(r, attribute, np.flatnonzero(r.answered & ~still & self._has(attribute)))
 
     def _has(self, attribute: Attribute) -> np.ndarray:
-        """Return ports whose agent did not report that it lacks the attribute. bool[n]"""
+        """Return ports whose agent did not report that it does not support the attribute. bool[n]"""
         return np.asarray(~self._refused[attribute.id][self.targets.end])
 
     def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
@@ -295,13 +296,13 @@ class Poller:
         self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
-        """Return ports whose slowly changing data this round reads: all of a small fabric, a tenth
-        of a large one. bool[n]"""
+        """Return ports whose slowly changing data is read in this round: all ports of a small
+        fabric, a tenth of a large one. bool[n]"""
         n = len(self.targets)
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 
     def _states(self, r: Reading) -> None:
-        """PortInfo: of all ports or of those whose turn it is, and of those whose link counters changed."""
+        """Read PortInfo of all ports, or of those whose turn it is, and of those whose link counters changed."""
         t, last = self.targets, self._last
         due = self._wanted_now()
         if last is not None and len(last) == len(r):

@@ -1,5 +1,6 @@
-"""PortCountersExtended of every port, and PortCounters if these lack the error counters: a port is read completely
-or not at all. The capabilities of each performance agent are in its ClassPortInfo."""
+"""PortCountersExtended of every port, and PortCounters if these lack the error counters. Of each
+port, either all or none of the counters are read. The capabilities of each performance agent are in
+its ClassPortInfo."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ __all__ = ["PerformanceAgents", "PortCounters", "read_performance_agents", "read
 
 @dataclass
 class PerformanceAgents:
-    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without
-    an answer), ``tick`` (symbols, float64[e]; nan without an answer). ``silent``: devices that did not answer.
-    bool[d]"""
+    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without an
+    answer), ``tick`` (symbols, float64[e]; NaN without an answer). ``silent``: devices that did not
+    answer. bool[d]"""
 
     cap: np.ndarray
     cap2: np.ndarray
@@ -47,7 +48,7 @@ def read_performance_agents(gets: PacedGets, targets: Targets) -> PerformanceAge
 
 
 def read_ticks(gets: PacedGets, targets: Targets, agents: PerformanceAgents) -> None:
-    """PortSamplesControl.Tick of the first port of each agent is used for all of its ports."""
+    """Read PortSamplesControl.Tick of the first port of each agent, which is used for all of its ports."""
     _, first = np.unique(targets.end, return_index=True)
 
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:
@@ -63,8 +64,8 @@ OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.C
 
 
 class PortCounters:
-    """The counters of ``targets``; ``agents`` lists the counters of each. ``now_ns`` dates each
-    answer."""
+    """The counters of ``targets``; ``agents`` contains the supported counters of each agent.
+    ``now_ns`` dates each answer."""
 
     def __init__(self, gets: PacedGets, targets: Targets, agents: PerformanceAgents, now_ns: Callable[[], int]):
         self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
@@ -81,11 +82,12 @@ class PortCounters:
         self._main = MadBatch.concat([port_gets(PLAIN.id, t, plain), port_gets(EXTENDED.id, t, extended)])
 
     def read(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Read them into ``r``, except those of the devices ``away`` (bool[d]). Returns the devices that were silent.
-        bool[d]"""
+        """Read the counters into ``r``, except those of the devices ``away`` (bool[d]). Returns the
+        silent devices. bool[d]"""
         t = self.targets
         wanted = np.flatnonzero(~away[t.device[self._main_rows]])
-        # A port counts as read if all its requests were answered: half of a port would look like an unchanged counter.
+        # A port counts as read if all its requests were answered: otherwise, counters that were not read would look
+        # unchanged.
         missing = np.bincount(self._main_rows, minlength=len(t))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:

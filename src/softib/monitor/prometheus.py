@@ -1,13 +1,13 @@
 """A Prometheus server as a source: data scraped from ``softib exporter`` or treydock's exporter, through its HTTP API.
 
-Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label ``guid`` of an HCA is
-its PortGUID; with a fabric given, ports get their NodeGUID again.
+Samples in Prometheus are floats: counters of bytes above 2^53 have lost their last digits. The
+label ``guid`` of an HCA is its PortGUID; if a fabric is given, ports get their NodeGUID.
 
-Two exporters of one fabric (a redundant pair) report the same port at different times, each from its own last
-round; the second's value may be older than the first's. So the counters of
-a port come from one exporter (labels ``job`` and ``instance``), and increases are between its own scrapes.
-Exporters of different ports (one of switches, one of HCAs) are combined: each scrape
-belongs to the nearest one in time of the first exporter.
+Two exporters of one fabric (a redundant pair) report the same port at different times, each from
+its own last round; the second exporter's value may be older than the first one's. So the counters
+of a port come from one exporter (labels ``job`` and ``instance``), and increases are computed
+between scrapes of this exporter. Exporters of different ports (one of switches, one of HCAs) are
+combined: each scrape is assigned to the scrape of the first exporter that is nearest in time.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ __all__ = [
 Key = tuple[int, int]
 """(GUID as labelled, portnum)."""
 Target = tuple[str, str, str]
-"""An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes, and ``shard``, by
-which exporters of one fabric differ (docs/monitoring.md)."""
+"""An exporter: labels ``job`` and ``instance``, which Prometheus adds to each scraped series, and
+``shard``, which distinguishes exporters of one fabric (docs/monitoring.md)."""
 
 
 MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
-"""Limits: times of an exporter multiplied by its ports, in all; exporters."""
+"""Limits: total number of readings (times of an exporter multiplied by its ports), and number of exporters."""
 
 
 def target_of(labels: Mapping[str, str]) -> Target:
@@ -69,8 +69,8 @@ class Scrapes:
         self._keys: dict[Target, set[Key]] = {}
 
     def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
-        """A series: (clock time in seconds, value) of a counter of a port; ``factor`` of its units are one of
-        PerfMgt's."""
+        """Add a series of a counter of a port, as (clock time in seconds, value); ``factor``:
+        number of its units in one unit of PerfMgt."""
         times = self._found.setdefault(target, {})
         self._keys.setdefault(target, set()).add(key)
         for at_s, value in values:
@@ -80,7 +80,8 @@ class Scrapes:
             self._samples[target] = self._samples.get(target, 0) + 1
 
     def refuse_too_many(self, url: str) -> None:
-        """Raises :class:`PeerError` if the scrapes cannot be those of exporters: each reads its ports at few times."""
+        """Raises :class:`PeerError` if the scrapes cannot be those of exporters, each of which
+        reads its ports only at a few times."""
         readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
         if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
             raise PeerError(
@@ -95,12 +96,12 @@ class Scrapes:
 
     @property
     def most(self) -> int:
-        """Scrapes of the exporter that has the most."""
+        """Number of scrapes of the exporter with most scrapes."""
         return max(map(len, self._found.values()), default=0)
 
     @property
     def last_s(self) -> float:
-        """Clock time of the last one."""
+        """Clock time of the last scrape."""
         return max((t for times in self._found.values() for t in times), default=0) / 1e9
 
     def intervals(self) -> list[Interval]:
@@ -121,8 +122,8 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """Return the ports of each exporter: a port belongs to the first that has it; the exporter
-        with most samples comes first."""
+        """Return the ports of each exporter: a port belongs to the first exporter that reports it;
+        the exporter with most samples comes first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
@@ -208,7 +209,7 @@ def observations_of_server(
             f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: use "
             f"a longer time, or let it scrape 'softib exporter'"
         )
-    # Cables as of the last scrape: for an exporter that has stopped since, the server has no present data.
+    # Cables are those of the last scrape: the server has no present data of an exporter that has stopped.
     ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()
     if fabric is not None:
         node_guids = _node_guids(fabric)
@@ -226,7 +227,7 @@ def _node_guids(fabric: str) -> dict[int, int]:
 
 
 def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
-    """Return NodeGUIDs for PortGUIDs; one missing in ``whose`` stays. uint64[n]"""
+    """Return NodeGUIDs for PortGUIDs; a PortGUID that is missing in ``whose`` is returned unchanged. uint64[n]"""
     return np.array([whose.get(g, g) for g in guid.tolist()], np.uint64)
 
 

@@ -1,7 +1,8 @@
-"""Answers of a Prometheus server's HTTP API, each limited in bytes and in time, and checked: the server is not trusted.
+"""Answers of a Prometheus server's HTTP API, each limited in bytes and in time, and checked,
+because the server is not trusted.
 
-No redirect is followed and no compressed answer decompressed; a series keeps the samples that are numbers
-(Prometheus itself writes NaN and Inf).
+No redirect is followed, and no compressed answer is decompressed. Only samples that are numbers are
+kept (Prometheus itself writes NaN and Inf).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from softib.plain_values import load_json
 __all__ = ["PATIENCE_S", "Series", "answer_of", "series_of"]
 
 PATIENCE_S = 30.0
-"""Longest answer in seconds, from the connection to its last byte."""
+"""Maximum duration of an answer in seconds, from the connection to its last byte."""
 MOST_OCTETS = 128 << 20
-"""Longest answer in bytes: five million samples."""
+"""Maximum size of an answer in bytes: five million samples."""
 MOST_PARTS = 8_000_000
-"""Objects and lists in an answer: a valid answer of that size has fewer."""
+"""Maximum number of objects and lists in an answer: a valid answer of that size has fewer."""
 CHUNK = 1 << 18
 LAST_S = 9e9
 """A clock time after all others."""
@@ -53,7 +54,7 @@ class Series:
 
 def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
     """Return the series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises
-    :class:`PeerError` if the server is no Prometheus, or its answer is late or too large."""
+    :class:`PeerError` if the server is not Prometheus, or if its answer is late or too large."""
     address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:
@@ -133,7 +134,7 @@ def _fetched(address: str, deadline: float) -> bytes:
 
 
 class _Deadline:
-    """Cuts the connections of one request at a given time: the timeouts of sockets restart with every byte."""
+    """Closes the connections of one request at a given time: the timeouts of sockets restart with every byte."""
 
     def __init__(self, deadline: float):
         self.connections: list[socket.socket] = []
@@ -151,7 +152,7 @@ class _Deadline:
             connection.close()
 
     def take(self, connection: socket.socket) -> None:
-        """One more connection. (With a separate descriptor: TLS takes the other.)"""
+        """One more connection. (It uses a separate descriptor, because TLS takes over the other one.)"""
         self.connections.append(socket.socket(fileno=os.dup(connection.fileno())))
 
     def cut(self) -> None:
@@ -162,8 +163,8 @@ class _Deadline:
 
 
 def _opener(limit: _Deadline) -> urllib.request.OpenerDirector:
-    """Only HTTP and HTTPS (through a proxy if the environment names one): no redirects, files or
-    FTP."""
+    """Return an opener for HTTP and HTTPS only (through a proxy if the environment names one): no
+    redirects, files or FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

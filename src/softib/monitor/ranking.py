@@ -1,5 +1,5 @@
-"""The most relevant ports and jobs, from one interval: busiest, most waiting, erring. Jobs are matched by the
-names of their hosts."""
+"""The most relevant ports and jobs, from one interval: busiest ports, ports with most waiting,
+ports with errors. Jobs are matched by the names of their hosts."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class PortRow(Result):
     sent_gbps: float
     received_gbps: float
     utilization: float
-    """Share of the link's capacity; NaN unknown."""
+    """Share of the link's capacity; NaN: unknown."""
     waiting: float
-    """Share of the time in which data waited for credits; NaN unknown."""
+    """Share of the time in which data waited for credits; NaN: unknown."""
     errors: tuple[tuple[str, int], ...] = field(metadata=key(json=dict, type=dict[str, int]))
     """Counters that increased, with their increases."""
 
@@ -94,7 +94,7 @@ class JobRow(Result):
     name: str = field(metadata=key("job"))
     hosts: int
     seen: int
-    """Number of its hosts that were seen."""
+    """Number of its hosts that are in the data."""
     sent_gbps: float
     received_gbps: float
     waiting: float
@@ -104,7 +104,7 @@ class JobRow(Result):
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:
-    """Return one row per job, those that send most first. ``one`` has exactly these ports."""
+    """Return one row per job; jobs that send most come first. ``one`` has exactly these ports."""
     of_host = _ports_of_hosts(ports)
     seconds = np.maximum((one.end_ns - one.begin_ns) / 1e9, 1e-9)
     nothing = np.zeros(len(ports))
@@ -137,7 +137,7 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
 
 
 def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
-    """Return rows of ports by every name that a scheduler may use for their host."""
+    """Return the rows of ports by each name that a scheduler may use for their host."""
     rows_of: dict[str, list[int]] = {}
     for row in np.flatnonzero(~ports.switch).tolist():
         name = ports.node[row]

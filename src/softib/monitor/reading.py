@@ -16,8 +16,8 @@ __all__ = ["ATTRIBUTES", "BELOW_ZERO", "COUNTERS", "DETAILS", "FEC", "MAIN", "At
 
 @dataclass(frozen=True)
 class Attribute:
-    """A PerfMgt attribute and its counting fields; ``totals`` are counters of PortCounters that rise with any of
-    them (none: no other counter shows a change)."""
+    """A PerfMgt attribute and its counting fields; ``totals`` are counters of PortCounters that
+    rise with any of these fields (empty: no other counter shows a change)."""
 
     struct: type[Structure]
     names: tuple[str, ...]
@@ -57,12 +57,13 @@ DETAILS = (
         ("link_error_recovery_counter", "link_downed_counter"),
     ),
 )
-"""Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and PortXmitDiscards as the
-sum of these causes; PortRcvSwitchRelayErrors as that of DLID mapping, VL mapping and looping; an expired
-flow-control watchdog starts recovery of the link, 7.9.4, which counts or fails). If an agent reports that it lacks
-one, it is not requested until the next discovery."""
+"""Attributes that are read once at first, then if their totals rose. IBA 16.1.3.5 defines
+PortRcvErrors and PortXmitDiscards as the sum of these causes, and PortRcvSwitchRelayErrors as that
+of DLID mapping, VL mapping and looping; an expired flow-control watchdog starts recovery of the
+link (7.9.4), which increases other counters. If an agent reports that it lacks one, it is not
+requested until the next discovery."""
 FEC = Attribute(perf_optional.PortExtendedSpeedsCounters, counter_fields(perf_optional.PortExtendedSpeedsCounters))
-"""Counters by lane are summed under the field's name, as those by VL are."""
+"""Counters by lane are summed under the field's name, like those by VL."""
 MAIN = (PLAIN, EXTENDED)
 ATTRIBUTES = (*MAIN, *DETAILS, FEC)
 
@@ -72,23 +73,23 @@ COUNTERS: tuple[str, ...] = tuple(
 """Every possible counter of a reading, under its PerfMgt name."""
 
 BASIC = EXTENDED.names[:4]
-"""Of PortCountersExtended: all counters of CapabilityMask bit 10 (NoIETF)."""
+"""Counters of PortCountersExtended that exist with CapabilityMask bit 10 (NoIETF)."""
 WIDE = EXTENDED.names[:8]
-"""The counters of bit 9; the rest needs CapabilityMask2 bit 1."""
+"""Counters that exist with bit 9; the other counters need CapabilityMask2 bit 1."""
 
 
 BELOW_ZERO = np.uint64(1 << 63)
-"""No counter reaches this value: a 64-bit field above it has been decremented below 0 (PortRcvErrors of a real
-ConnectX-7 reads -40), and has no meaning."""
+"""Value that no counter reaches: a 64-bit field above it was decremented below 0 (PortRcvErrors of
+a real ConnectX-7 reads -40), and has no meaning."""
 
 
 @dataclass
 class Reading:
     """``n`` ports, in the order of ``guid`` uint64[n], ``portnum`` int32[n].
 
-    ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the
-    right device. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this round,
-    and not below 0; ``stuck``: counter → bool[n], it is at the largest value of a field narrower
+    ``time_ns`` int64[n]: time at which its counters were read; ``answered`` bool[n]: the right
+    device answered. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this
+    round, and not below 0; ``stuck``: counter → bool[n], at the largest value of a field narrower
     than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], True where the
     value is an upper limit (for a tool that prints only values above a threshold). ``level`` →
     float64[n], NaN unknown. ``lanes``: uint64[n, 12], FEC corrections on each lane (None: not
@@ -115,7 +116,7 @@ class Reading:
         return len(self.guid)
 
     def put(self, name: str, rows: np.ndarray, values: np.ndarray, largest: int) -> None:
-        """Counter ``name`` of ``rows`` reads ``values``, in a field that stops at ``largest``."""
+        """Store ``values`` of the counter ``name`` of ``rows``, from a field that stops at ``largest``."""
         if name not in self.value:
             n = len(self)
             self.value[name], self.have[name], self.stuck[name] = (
@@ -134,8 +135,8 @@ class Reading:
             self.at_most.setdefault(name, np.zeros(len(self), bool))[rows] = True
 
     def take(self, attribute: Attribute, names: tuple[str, ...], rows: np.ndarray, mad: np.ndarray) -> None:
-        """The counters ``names`` of ``attribute`` from answers ``mad`` (uint8[k, 256]) of ports
-        ``rows``."""
+        """Store the counters ``names`` of ``attribute`` from answers ``mad`` (uint8[k, 256]) of the
+        ports ``rows``."""
         data = mad[:, DATA_AT : DATA_AT + attribute.struct.size]
         for name in names:
             f: Field = attribute.struct.fields[name]
@@ -149,7 +150,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Forget ``rows``, for which another device answered."""
+        """Drop the data of ``rows``, for which another device answered."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

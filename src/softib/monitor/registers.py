@@ -25,8 +25,8 @@ EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
 def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
-    """Return ``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of
-    answering devices; others keep "" and their DeviceID. Also returns the agents with readable
+    """Return ``targets`` with ``text["firmware"]`` and ``text["device"]`` (the PSID) for ports of
+    answering devices; the others keep "" and their DeviceID. Also returns the agents with readable
     registers (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
@@ -54,7 +54,7 @@ def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarra
 
 
 def _version(data: np.ndarray) -> str:
-    """Return the extended version if the device has one that is not 0.0.0."""
+    """Return the extended version if the device has one other than 0.0.0."""
     device = int(GeneralInfo.device_id.get(data))
     parts: tuple[int, ...] = ()
     if any(first <= device <= last for first, last in EXT_FW_DEVICES):
@@ -73,8 +73,8 @@ class Registers:
     """Register data of ``targets``, round by round. ``able`` bool[n]: ports of devices with readable
     registers; ``fec`` bool[n]: ports that count FEC results.
 
-    The code of each port is read once, and so is whether it has a module: ports without one are not read again
-    before the next discovery.
+    The code of each port, and whether it has a module, are read once: ports without a module are
+    not read again before the next discovery.
     """
 
     def __init__(self, gets: PacedGets, targets: Targets, able: np.ndarray, fec: np.ndarray):
@@ -91,7 +91,7 @@ class Registers:
         return module_texts(self._image) if self._plugged.any() else {}
 
     def histograms(self, reading: Reading) -> None:
-        """Codewords by their number of symbols corrected by RS-FEC, and the largest correctable number."""
+        """Store codewords by their number of symbols corrected by RS-FEC, and the largest correctable number."""
         rows, bins = read_histograms(
             self.gets, self.targets, np.flatnonzero(reading.answered & ~np.isnan(self._corrects))
         )
@@ -101,7 +101,7 @@ class Registers:
             reading.level["fec_corrects"] = np.where(reading.answered, self._corrects, np.nan)
 
     def modules(self, reading: Reading, due: np.ndarray) -> None:
-        """Measurements of modules, read from the ports ``due``; for the others as last read."""
+        """Store measurements of modules, read from the ports ``due``; for the other ports as last read."""
         if not self._plugged.any():
             return
         wanted = np.flatnonzero(due & reading.answered & self._plugged)
@@ -127,7 +127,7 @@ def _register_gets(number: int, targets: Targets, rows: np.ndarray, **index: int
 def _read(
     gets: PacedGets, targets: Targets, rows: np.ndarray, batch: MadBatch, at: int, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows that answered, ``size`` bytes of each from byte ``at`` of the register on)."""
+    """Return (rows that answered, ``size`` bytes of each, starting at byte ``at`` of the register)."""
     got, heard_rows = [], []
 
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:

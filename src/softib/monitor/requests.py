@@ -1,5 +1,5 @@
-"""Gets of performance and subnet management by LID, made from columns, and their pacing: a limited number in flight
-at a device."""
+"""Gets of performance and subnet management by LID, made from columns, and their pacing: the number
+of requests in flight at a device is limited."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PORT_SELECT_AT = DATA_AT + 1
 Heard = Callable[[np.ndarray, np.ndarray], None]
 """Called with tags (int64[n]) and MADs (uint8[n, 256]) of answers with status 0."""
 Lost = Callable[[np.ndarray, bool], None]
-"""Called with tags, and whether the agent reported that it has no such attribute (False: no answer, or another
-refusal, which may be temporary)."""
+"""Called with tags, and whether the agent reported that it does not support the attribute (False:
+no answer, or another refusal, which may be temporary)."""
 UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
 """Status "method and attribute combination not supported", and the bits of the status with this code (IBA 13.4.7)."""
 
@@ -80,7 +80,8 @@ def _gets(mgmt_class: MgmtClass, attr: int, lid: np.ndarray) -> MadBatch:
 
 
 class PerDevice:
-    """Waiting requests, in an order that visits the devices in turn; :meth:`take` returns those that may be sent now.
+    """Waiting requests, in an order that visits the devices in turn; :meth:`take` returns the
+    requests that may be sent now.
 
     ``device`` int32[n]: the device of each request; ``most``: requests in flight at one device.
     """
@@ -110,7 +111,7 @@ class PerDevice:
         return taken
 
     def over(self, rows: np.ndarray, silent: bool) -> None:
-        """These requests are finished; ``silent``: without an answer."""
+        """Mark these requests as finished; ``silent``: without an answer."""
         of = self.device[rows]
         self.in_flight -= np.bincount(of, minlength=len(self.in_flight))
         if silent:

@@ -1,9 +1,8 @@
-"""The ports and cables that an exporter has seen: items that are down stay known until they come back, are moved,
-or are removed.
+"""The ports and cables that an exporter has seen. Items that are down stay known until they come
+back, are moved, or are removed.
 
-A discovery finds only answering devices, so a dead switch is not in it. This memory is kept in a file of the
-exporter, so
-that a restart does not lose it.
+A discovery finds only answering devices, so it does not contain a dead switch. This memory is kept
+in a file of the exporter, so that a restart does not lose it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["SeenPort", "SeenPorts", "forget", "locked", "names_cable", "stamp_of
 DOWN = 1
 """PortInfo.PortState."""
 COMMON = 0.5
-"""A file with less than this share of the smaller fabric's devices belongs to another fabric."""
+"""Share of the smaller fabric's devices below which a file belongs to another fabric."""
 Key = tuple[int, int]
 
 
@@ -54,8 +53,8 @@ class SeenPort:
 
 
 class SeenPorts:
-    """Ports by key in :attr:`ports`, stored in ``path`` (None: only in memory). Items that are down for ``keep_s``
-    seconds are removed (0: never)."""
+    """Ports by key in :attr:`ports`, stored in ``path`` (None: only in memory). Items that are down
+    for ``keep_s`` seconds are removed (0: they are never removed)."""
 
     def __init__(
         self,
@@ -67,8 +66,8 @@ class SeenPorts:
         self.path, self.keep_s, self.notice, self.shard = path, keep_s, notice, shard
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in one of the last two rounds: a device cut off during a round
-        does not answer the rest."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds: a device that
+        becomes unreachable during a round does not answer the rest of it."""
         self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
@@ -83,9 +82,9 @@ class SeenPorts:
         now_s: float,
         fell: np.ndarray | None = None,
     ) -> bool:
-        """Add one round: True if anything changed. ``silent``: NodeGUIDs of devices that did not answer;
-        ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A link that failed
-        meanwhile was up meanwhile: it is down from the next round on."""
+        """Add one round; return whether anything changed. ``silent``: NodeGUIDs of devices that did
+        not answer; ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A
+        link that failed since then was up before: it is down from the next round on."""
         quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
         self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
@@ -112,14 +111,14 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """These are expected from the next round on; of a shard's, its ports and their far ends."""
+        """Expect these from the next round on; for a shard, its ports and their far ends."""
         kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
         kept |= (ports.peer >= 0) & kept[ports.peer]
         self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
         self._shape = None
 
     def down(self) -> list[SeenPort]:
-        """Return ports whose link is down, or whose device is."""
+        """Return ports whose link or device is down."""
         return [p for p in self.ports.values() if p.down_since is not None]
 
     def of_shard(self, ports: Iterable[SeenPort]) -> list[SeenPort]:
@@ -140,7 +139,7 @@ class SeenPorts:
     # -- the file --
 
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
-        """Return the previous knowledge: the file's contents if another process wrote it meanwhile,
+        """Return the previous state: the file's contents, if another process has written it since,
         and the expected items."""
         if self.path is None or stamp_of(self.path) == self._stamp:
             before = self.ports
@@ -169,15 +168,15 @@ class SeenPorts:
 
 
 def names_cable(port: SeenPort, other: SeenPort) -> bool:
-    """Return whether ``port`` has the cable to ``other``. The switch does, whose counters outlive a
-    host's restart; between two of a kind the lower GUID."""
+    """Return whether ``port`` has the cable to ``other``. This is the switch, whose counters
+    outlive a host's restart; between two nodes of the same type, the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
 def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
-    """Remove items that are down from ``memory`` and those of shards, and return them: everything, or the devices and
-    ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables. Raises
-    :class:`UnknownName` for names that are not down."""
+    """Remove items that are down from ``memory`` and from those of shards, and return them: all
+    items, or the devices and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other
+    ends of their cables. Raises :class:`UnknownName` for names that are not down."""
     present = [p for p in shard_memories(memory) if p.exists()]
     if not present:
         raise InputError(f"{memory}: no exporter has a memory there; start 'softib exporter' first")
@@ -216,8 +215,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """Return items seen before, and present ones. A port of a present device is omitted if its
-    cable now leads elsewhere."""
+    """Return items that were seen before, and present items. A port of a present device is omitted
+    if its cable now leads to another port."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -236,8 +235,8 @@ def _merged(
 
 
 def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key, SeenPort]:
-    """Return ``before`` with present GUIDs, if a device with another GUID has a name that was and
-    is unique: a new board, or a plan without GUIDs."""
+    """Return ``before`` with present GUIDs, if a device with another GUID has a name that was
+    unique and still is: a new board, or a plan without GUIDs."""
     present = {p.key[0]: p.node for p in now}
     absent = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
     if not absent:
@@ -321,7 +320,8 @@ def stamp_of(path: Path | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Keep other processes from writing meanwhile; if the directory cannot be written, :func:`_write` reports it."""
+    """Prevent other processes from writing in the block; if the directory cannot be written,
+    :func:`_write` reports it."""
     lock: Iterable[int] = ()
     if path is not None:
         with contextlib.suppress(OSError):

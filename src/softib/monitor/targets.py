@@ -43,8 +43,8 @@ def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Return data rate in Gb/s at which each link could train, from the capabilities of both ends
-    in PortInfo (``peer``: row of the other end, -1 unknown); NaN if one end is unknown.
+    """Return the data rate in Gb/s at which each link could train, from the capabilities of both
+    ends in PortInfo (``peer``: row of the other end, -1 unknown); NaN if one end is unknown.
     float64[n]"""
     code = np.zeros(len(info), np.int64)
     for s in SPEEDS:
@@ -102,9 +102,9 @@ class Targets:
 
 
 def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard | None = None) -> Targets:
-    """Return ports with a link, of devices that have a LID, from the results of a discovery; for
-    those devices also the ports of ``before``, whose link may be down. Only those of ``shard``
-    (None: all), and the far ends of their cables."""
+    """Return ports with a link, of devices with a LID, from the results of a discovery; and for
+    these devices the ports of ``before``, whose link may be down. Only ports of ``shard`` (None:
+    all ports), and the far ends of their cables."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]
@@ -163,8 +163,7 @@ def _names(db: Database) -> list[str]:
 
 
 def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return maker, chip and port (PortGUID; for a switch's ports that of its port 0) from
-    NodeInfo."""
+    """Return vendor, chip and port (PortGUID; for a switch's ports that of its port 0) from NodeInfo."""
     vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
     device = np.array([str(v) for v in db.device_id.tolist()], object)
     system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)

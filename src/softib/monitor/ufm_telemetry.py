@@ -1,9 +1,10 @@
-"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. One
-sample a port; two files make an interval.
+"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry
+endpoint. They contain one sample per port; two files make an interval.
 
 Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV
-(``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` holds bytes, despite its name: a management
-datagram is 288 of them in the published sample. Columns missing in these tables are ignored.
+(``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` is in bytes, despite its
+name: a management datagram is 288 bytes in the published sample. Columns missing in these tables
+are ignored.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ COUNTERS: dict[str, tuple[str, int]] = {
     "Link_Down_IB": ("link_downed_counter", 1),
 }
 COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
-"""UFM's name → (counter, its units in one of PerfMgt's). ``hist0`` … ``hist15``: codewords
-by the symbols that RS(544,514) corrected in them (mstflint: pphcr, hist_type 1)."""
+"""UFM's name → (counter, number of UFM's units in one of PerfMgt's). ``hist0`` … ``hist15``:
+codewords by the symbols that RS(544,514) corrected in them (mstflint: pphcr, hist_type 1)."""
 KP4_CORRECTS = 15.0
 LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",
@@ -77,7 +78,7 @@ _LARGEST = 2**64 - 1
 
 @dataclass
 class Sample:
-    """One port at one time (0: it states none). ``node``: the node's description ("": not stated)."""
+    """One port at one time (0: the sample states no time). ``node``: NodeDescription of the node ("": not stated)."""
 
     guid: int
     portnum: int
@@ -169,7 +170,7 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _number(value: Any) -> float | int | None:
-    """Return a finite number; whole ones stay whole."""
+    """Return a finite number; whole numbers are returned as integers."""
     if isinstance(value, bool) or value is None:
         return None
     try:

@@ -20,8 +20,8 @@ KEPT = 120
 
 
 class Watch:
-    """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` its increases (None: the first),
-    ``manager`` the state of the subnet manager."""
+    """Reads ``opened`` round by round. ``round`` is the last round, ``interval`` its increases
+    (None: it is the first round), ``manager`` the state of the subnet manager."""
 
     def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
         self.opened = opened
@@ -48,7 +48,8 @@ class Watch:
         return one
 
     def run(self, rounds: int, every_s: float) -> None:
-        """``rounds`` rounds, each begun ``every_s`` seconds after the previous one (at once if that took longer)."""
+        """Run ``rounds`` rounds, each of which begins ``every_s`` seconds after the previous one
+        (immediately if that one took longer)."""
         for i in range(rounds):
             began = time.monotonic()
             self.step()
@@ -57,7 +58,7 @@ class Watch:
 
     @property
     def ports(self) -> ObservedPorts:
-        """Every port that any round read."""
+        """Every port that has been read in any round."""
         return self._ports
 
     @property

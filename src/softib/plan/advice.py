@@ -16,13 +16,13 @@ Verdict = Literal["ethernet", "either", "infiniband"]
 Kind = Literal["training", "mpi", "storage", "service", "independent"]
 
 SMALL_HOSTS = 16
-"""Nodes below which Ethernet is enough for jobs without GPUs."""
+"""Number of nodes below which Ethernet is sufficient for jobs without GPUs."""
 SMALL_GPUS = 64
 """GPUs below which cost decides."""
 MANY_GPUS = 1000
-"""GPUs from which InfiniBand is the rule."""
+"""Number of GPUs from which InfiniBand is the rule."""
 SYNCHRONOUS_GPUS = 256
-"""GPUs that exchange gradients every few hundred milliseconds."""
+"""Number of GPUs from which an exchange of gradients every few hundred milliseconds needs InfiniBand."""
 STEP_MS = 500.0
 """A few hundred milliseconds."""
 CALLS_A_SECOND = 1000.0
@@ -35,11 +35,11 @@ BUSY = 0.05
 
 @dataclass(frozen=True)
 class Facts:
-    """Known facts about a workload. ``communication``: share of its time in communication on the slowest network
-    tried, 0 to 1; ``calls_a_second``: collective operations of a rank;
-    ``step_ms``: time between two exchanges of gradients; None: unknown. ``storage``: network of the parallel file
-    system, ``existing``: existing network; empty: none. ``staff``: whether there are staff who
-    already operate lossless Ethernet or InfiniBand."""
+    """Known facts about a workload. ``communication``: share of its time in communication on the
+    slowest examined network, 0 to 1; ``calls_a_second``: collective operations of a rank;
+    ``step_ms``: time between two exchanges of gradients; None: unknown. ``storage``: network of the
+    parallel file system, ``existing``: existing network; empty: none. ``staff``: whether there are
+    staff who already operate lossless Ethernet or InfiniBand."""
 
     hosts: int
     gpus: int = 0
@@ -55,7 +55,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Opinion:
-    """One applicable rule: for ``verdict`` by ``reason``. ``decides``: it outweighs all rules that do not decide."""
+    """One applicable rule: for ``verdict`` by ``reason``. ``decides``: the rule outweighs all rules
+    that do not decide."""
 
     verdict: Verdict
     reason: str
@@ -150,8 +151,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("either", lambda f: f.hosts > 1, "vendor risk: one vendor builds InfiniBand switches; several build Ethernet"),
 )
-"""In display order; numbers are those of engineers' guides to InfiniBand, 2024 to 2026. If no rule decides, time
-and money decide."""
+"""In display order; numbers are those of engineers' guides to InfiniBand, 2024 to 2026. If no rule
+decides, time and cost decide."""
 
 
 def opinions(facts: Facts) -> tuple[Opinion, ...]:
@@ -160,7 +161,8 @@ def opinions(facts: Facts) -> tuple[Opinion, ...]:
 
 
 def verdict_of(given: tuple[Opinion, ...]) -> Verdict:
-    """Return the verdict of the first rule that decides, else of the first that prefers a network, else either."""
+    """Return the verdict of the first rule that decides, otherwise of the first that prefers a
+    network, otherwise ``either``."""
     for opinion in given:
         if opinion.decides:
             return opinion.verdict

@@ -1,6 +1,6 @@
 """The bill of materials of a fabric: items to order, number of spares, and cost.
 
-A price missing in the book stays open: the item has no price, and every sum gives the number of omitted items.
+An item without a price in the book stays open, and every sum states the number of omitted items.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class Bill:
 
     @property
     def low(self) -> float:
-        """Least sum of the items that have a price."""
+        """Smallest sum of the items with a price."""
         return sum(i.pieces * i.price.low for i in self.items if i.price is not None)
 
     @property
     def high(self) -> float:
-        """Greatest sum of the items that have a price."""
+        """Largest sum of the items with a price."""
         return sum(i.pieces * i.price.high for i in self.items if i.price is not None)
 
     @property
@@ -94,8 +94,7 @@ class Bill:
         return tuple(i for i in self.items if i.price is None and i.pieces)
 
     def csv(self) -> str:
-        """Return the items as CSV with :data:`COLUMNS`; an unknown price is empty, and its source
-        says so."""
+        """Return the items as CSV with :data:`COLUMNS`; an unknown price is empty, as stated in its source column."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -111,8 +110,9 @@ class Bill:
 
 
 def spares(count: int, fail_a_month: float, months: float) -> int:
-    """Return the fewest spares that last for ``months`` with a probability of :data:`CONFIDENCE`,
-    when failures of ``count`` devices are a Poisson process of ``fail_a_month`` each."""
+    """Return the smallest number of spares that is sufficient for ``months`` with a probability of
+    :data:`CONFIDENCE`, if failures of ``count`` devices are a Poisson process of ``fail_a_month``
+    each."""
     mean = count * fail_a_month * months
     term = below = math.exp(-mean)
     n = 0
@@ -125,8 +125,8 @@ def spares(count: int, fail_a_month: float, months: float) -> int:
 
 @dataclass(frozen=True)
 class Part:
-    """What links of one ``generation`` need: ``switches``, adapters for ``host_ports``, ``orders`` of plugs and
-    cables."""
+    """Needs of links of one ``generation``: ``switches``, adapters for ``host_ports``, ``orders``
+    of plugs and cables."""
 
     generation: str
     switches: int

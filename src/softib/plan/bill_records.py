@@ -39,7 +39,7 @@ class BillOfMaterials(Result):
     low: float
     high: float
     without_price: list[str]
-    """Items that the sums leave out."""
+    """Number of items that the sums omit."""
     items: list[BillItem]
 
 
@@ -80,7 +80,7 @@ class Tray(Result):
 
 @dataclass(frozen=True)
 class RackPower(Result):
-    """Power of the devices in a rack, as the floor plan states it."""
+    """Power of the devices in a rack, according to the floor plan."""
 
     rack: str
     devices: int
@@ -99,9 +99,9 @@ class SwitchPlace(Result):
     low: float | None = None
     high: float | None = None
     without_price: int | None = None
-    """Items that the sums leave out."""
+    """Number of items that the sums omit."""
     why_not: str = ""
-    """Why the switches do not fit there."""
+    """Reason why the switches do not fit there."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,11 @@ class ScalingRow(Result):
     efficiency: float
     """Share of the GPUs' achieved rate that remains with communication."""
     relative: float
-    """Throughput of a GPU over that of the first row."""
+    """Throughput of a GPU divided by that of the first row."""
     price: PriceRange | None = None
-    """The first design for this number of GPUs: adapters, whole switches and cables."""
+    """Price of the first design for this number of GPUs: adapters, whole switches and cables."""
     gpu_hour: PriceRange | None = None
-    """The price's share of a useful GPU-hour over the book's years, without energy."""
+    """The price's share of the cost of a useful GPU-hour over the book's years, without energy."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ class NetworkPrice(Result):
     price_missing: list[str]
     """Items that the cost book does not price."""
     host_ports_for_the_same_money: int | None
-    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are
-    not counted."""
+    """Number of host ports, in the same shape, for the middle price of the fabric; hosts are not counted."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,7 @@ class CostSheet(Result):
     watts_unknown: list[DeviceCount]
     years: float
     energy: PriceRange | None
-    """Power and cooling of the devices whose figure is published; None: the cost book has no
-    tariff."""
+    """Power and cooling of the devices with a published figure; None: the cost book has no tariff."""
     total: PriceRange
     gpus: int | None
     gpu_hour: PriceRange | None

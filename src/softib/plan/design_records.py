@@ -26,11 +26,11 @@ class PriceRange(Result):
 
 @dataclass(frozen=True)
 class FailureRow(Result):
-    """The effect of one failed part."""
+    """Effect of one failed part."""
 
     part: str
     lost_host_ports: int
-    """Host ports that the subnet manager no longer reaches."""
+    """Number of host ports that the subnet manager no longer reaches."""
     effective_bisection: float
     """Effective bisection of the other host ports, relative to their links."""
 
@@ -42,11 +42,11 @@ class GrowthRow(Result):
     switches: int
     """New ones."""
     idle_switches: int
-    """Current parts that are no longer used."""
+    """Number of present parts that are no longer used."""
     cables_kept: int
     cables_moved: int
     cables_new: int
-    """Cables to buy if every moved cable is reused."""
+    """Number of cables to buy if every moved cable is reused."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DesignRow(Result):
     parameters: dict[str, Any]
     """Of the generator."""
     room: int
-    """Hosts for which its leaves have ports."""
+    """Number of hosts for which its leaves have ports."""
     host_ports: int
     switches: int
     switches_by_tier: dict[str, int]
@@ -94,7 +94,7 @@ class DesignRow(Result):
     """Items that the cost book does not price."""
     failures: list[FailureRow]
     twice_the_hosts: GrowthRow | None
-    """None: no design of this kind holds them."""
+    """None: no design of this kind is large enough."""
     note: str
 
 
@@ -119,9 +119,9 @@ class DesignComparison(Result):
     management_switches: int
     """Ethernet switches of 48 ports for management."""
     management_price: PriceRange | None
-    """Of these switches; None: the cost book has no price."""
+    """Price of these switches; None: the cost book has no price."""
     management_watts: float
-    """Watts of those with a published figure."""
+    """Power in watts of the switches with a published figure."""
     management_watts_unknown: list[DeviceCount]
     refused: list[str]
     """Kinds of design that do not fit, with the reason."""
@@ -141,7 +141,7 @@ class NewCable(Result):
 
 @dataclass(frozen=True)
 class MovedCable(Result):
-    """A cable whose upper end gets another port: ``node_a``, ``port_a`` is the end that stays."""
+    """A cable whose upper end moves to another port: ``node_a``, ``port_a`` is the end that stays."""
 
     node_a: str
     port_a: int
@@ -203,9 +203,10 @@ class BreakEven(Result):
     infiniband: str
     ethernet: str
     time_ratio: float
-    """Time on Ethernet over that on InfiniBand: the ratio of prices at which both give the same."""
+    """Time on Ethernet divided by time on InfiniBand: the ratio of prices at which both have equal
+    performance per price."""
     price_ratio: float | None = None
-    """Price of InfiniBand over that of Ethernet, by middle prices."""
+    """Price of InfiniBand divided by that of Ethernet, from middle prices."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class MessageFigures(Result):
     messages: int
     mean_bytes: float
     sensitivity: dict[str, dict[str, float]]
-    """Time with latency, bandwidth and congestion at ``half`` and ``double``, over that as it is."""
+    """Time with latency, bandwidth and congestion at ``half`` and ``double``, divided by the unchanged time."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Candidate designs for a demand: the topologies that hold the hosts, each with the fewest switches.
 
-A candidate consists of parameters of a generator (:mod:`softib.fabric.topologies`), so counts are those of the
-built fabric; no formula is stated a second time here.
+A candidate consists of parameters of a generator (:mod:`softib.fabric.topologies`), so counts are
+those of the built fabric, without a second formula.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Candidate", "Candidates", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
-"""Group counts of a dragonfly+ that are tried; the paper builds up to 33 of radix 64."""
+"""Group counts of a dragonfly+ that are examined; the paper describes up to 33 groups of radix 64."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Candidate:
 
     @property
     def remarks(self) -> str:
-        """``note``, and the host ports that the design adds to those of the demand."""
+        """The ``note``, and the number of host ports beyond the demand."""
         added = self.fabric.source.generator["params"].get("ufm", False)
         ufm = f"{UFM_HOSTS} UFM hosts with {UFM_PORTS} ports each are included, in a free slot (ufm: false omits them)"
         return "; ".join(filter(None, (self.note, ufm if added else "")))
@@ -109,7 +109,7 @@ class Candidates(NamedTuple):
 
     designs: list[Candidate]
     refused: list[str]
-    """A line for each kind that cannot, with the reason."""
+    """A line, with the reason, for each kind that cannot meet the demand."""
 
 
 def candidates(demand: Demand) -> Candidates:
@@ -137,8 +137,8 @@ def _size(demand: Demand) -> str:
 
 
 def _possible(demand: Demand, refused: list[tuple[Candidate, str]]) -> Iterator[Candidate]:
-    """Yield the attempts that can be built and that one subnet can address; ``refused`` gets the others, each with
-    the reason."""
+    """Yield the attempts that can be built and that one subnet can address; ``refused`` receives
+    the others, each with the reason."""
     for attempt in _attempts(demand):
         try:
             lids = len(attempt.fabric.end_ports())
@@ -219,9 +219,9 @@ def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> 
 
 
 def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
-    """Return the dragonfly+ with the fewest switches that holds the demand at full bisection inside
-    a group: p hosts and p uplinks a leaf, as many global cables a spine as it has leaves'
-    cables."""
+    """Return the dragonfly+ with the fewest switches that meets the demand at full bisection inside
+    a group: p hosts and p uplinks per leaf, and as many global cables per spine as it has cables to
+    leaves."""
     radix, ports = demand.switch_ports, demand.ports
     half = radix // 2
     best: tuple[int, int, dict[str, Any]] | None = None

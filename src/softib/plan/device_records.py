@@ -32,14 +32,14 @@ class Figure(Result):
 class Device(Result):
     """A device or kind of cable."""
 
-    table_columns = ("name", "kind", "generation", "known", "unknown")
+    table_columns = ("name", "kind", "generation", "sourced", "unknown")
 
     name: str
     kind: str
     """adapter, switch, Ethernet switch or cable."""
     generation: str
     """Of Ethernet switches the speed of a port."""
-    known: int
+    sourced: int
     """Figures with a source."""
     unknown: int
     """Figures without one."""
@@ -56,20 +56,20 @@ class DeviceCatalogue(Result):
 
     @property
     @also()
-    def known(self) -> int:
+    def sourced(self) -> int:
         """Figures with a source."""
-        return sum(d.known for d in self.devices)
+        return sum(d.sourced for d in self.devices)
 
     @property
     @also()
     def assumed(self) -> int:
-        """Known figures whose source is an assumption of softib."""
+        """Figures whose source is an assumption of softib."""
         return self._from("assumed")
 
     @property
     @also()
     def fitted(self) -> int:
-        """Known figures that were fitted to measurements."""
+        """Figures that were fitted to measurements."""
         return self._from("fitted")
 
     @property
@@ -83,7 +83,7 @@ class DeviceCatalogue(Result):
 
 
 def rows_of(name: str | None = None) -> list[Device]:
-    """Return the rows of the catalogue, or that of the device ``name``. Raises :class:`UnknownName`."""
+    """Return the rows of the catalogue, or those of the device ``name``. Raises :class:`UnknownName`."""
     rows = [_device(kind, part) for kind, parts in KINDS.items() for part in parts]
     if name is None:
         return rows

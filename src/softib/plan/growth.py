@@ -17,9 +17,10 @@ PADDING = re.compile(r"(?<!\d)0+(?=\d)")
 
 @dataclass(frozen=True)
 class Growth:
-    """``kept``: cables between the same two nodes before and after. ``moved``: present cables between two nodes
-    that have fewer, or none, afterwards. ``new``: cables to buy if every moved one is reused.
-    ``new_switches``, ``new_hosts``: added devices; ``idle_switches``: devices that are no longer used."""
+    """``kept``: cables between the same two nodes before and after. ``moved``: present cables
+    between two nodes that will have fewer or no cables. ``new``: cables to buy if every moved one
+    is reused. ``new_switches``, ``new_hosts``: added devices; ``idle_switches``: devices that are
+    no longer used."""
 
     kept: int
     moved: int

@@ -19,7 +19,7 @@ Kind = Literal["host", "storage", "switch", "management"]
 
 @dataclass(frozen=True)
 class Elevation:
-    """A device in a rack: ``name``, ``u`` its lowest unit, ``units`` high."""
+    """A device in a rack: ``name``, its lowest unit ``u``, and its height ``units``."""
 
     rack: int
     u: int
@@ -29,7 +29,7 @@ class Elevation:
 
     @property
     def is_switch(self) -> bool:
-        """Return whether it switches, InfiniBand or management."""
+        """Return whether it is a switch, for InfiniBand or management."""
         return self.kind in ("switch", "management")
 
 

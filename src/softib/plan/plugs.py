@@ -204,7 +204,7 @@ class KnownPower(NamedTuple):
     watts: float
     """Of the devices with a published figure."""
     unknown: Counter[str]
-    """Devices without one → their number."""
+    """Number of devices without published power, by name."""
 
 
 def watts_of(links: Links, kind: np.ndarray) -> KnownPower:

@@ -399,12 +399,12 @@ def print_devices(d: DeviceCatalogue, console: Console) -> None:
         for figure, value, source in rows:
             console.print(text(f"{figure:<22}  {value:>8}  {source}".rstrip()))
         return
-    counts = ((r.name, r.kind, r.generation, str(r.known), str(r.unknown)) for r in d.devices)
-    _table(console, ("device", "kind", "generation", "known", "unknown"), counts)
+    counts = ((r.name, r.kind, r.generation, str(r.sourced), str(r.unknown)) for r in d.devices)
+    _table(console, ("device", "kind", "generation", "sourced", "unknown"), counts)
     console.print()
     console.print(
         text(
-            f"{len(d.devices)} devices and cables: {d.known} figures with a source ({d.assumed} of them assumed, "
+            f"{len(d.devices)} devices and cables: {d.sourced} figures with a source ({d.assumed} of them assumed, "
             f"{d.fitted} fitted to measurements), {d.unknown} unknown"
         )
     )

@@ -39,8 +39,8 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     """Return roots found by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
     In a large tree (20 leaves are enough), nearly all CAs are equally far from *any* switch, so the
-    histogram alone would make every switch a root. Hence one rule in addition to OpenSM's: a switch
-    cabled to a candidate that is nearer to all CAs is not a root.
+    histogram alone would make every switch a root. Therefore one rule is added to OpenSM's: a
+    switch is not a root if it is cabled to a candidate that is nearer to all CAs.
     """
     weight = compute_per_switch(graph)
     roots = np.zeros(graph.n_switches, np.bool_)

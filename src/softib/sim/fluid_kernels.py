@@ -49,7 +49,7 @@ Clock = table("Clock", {"clock": Array("", CLOCK)})
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
-DEFERRED = 1 / 1000
+OVERDUE = 1 / 1000
 """Where more flows than ``exact`` send, rates are computed again after this part of the time that messages
 take at the earliest."""
 SHORT = 20 * 4096.0
@@ -231,7 +231,7 @@ def may_wait(fl, ro, tr, ck, before, expected):
         f = ro.members[k]
         if fl.messages[f] > 0 and fl.rate[f] > 0.0:
             expected = min(expected, max(tr.left[fl.soonest[f]], SHORT) * 8000.0 / fl.rate[f])
-    return np.int64(min(expected, 1e15) * DEFERRED)
+    return np.int64(min(expected, 1e15) * OVERDUE)
 
 
 @kernel

@@ -156,13 +156,13 @@ def flow_shares(net, src, dst, weight, loads, rate, paths, share, worst):
     for i in range(len(src)):
         a, b = src[i], dst[i]
         n = paths[i, 0] if i < len(paths) else 0
-        known = i < len(paths) and n < paths.shape[1]
-        if not known:
+        stored = i < len(paths) and n < paths.shape[1]
+        if not stored:
             n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
         best = 0.0
         at = -1
         for j in range(n):
-            c = paths[i, j + 1] if known else path[j]
+            c = paths[i, j + 1] if stored else path[j]
             s = rate[c] / loads[c]
             if at < 0 or s < best:
                 best = s

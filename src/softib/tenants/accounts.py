@@ -22,8 +22,8 @@ __all__ = ["ROLES", "Account", "Accounts", "Role"]
 
 Role = Literal["admin", "operator", "viewer", "tenant"]
 ROLES = get_args(Role)
-"""``admin``: accounts too; ``operator``: all partitions; ``viewer``: may only read; ``tenant``: only the partitions
-of its tenant."""
+"""``admin``: may also change accounts; ``operator``: may change all partitions; ``viewer``: may
+only read; ``tenant``: may change only the partitions of its tenant."""
 TENANT = "SELECT 1 FROM tenant WHERE name = ?"
 ACCOUNT = "SELECT name, role, tenant, secret FROM account"
 COST = {"n": 1 << 14, "r": 8, "p": 1}
@@ -31,7 +31,7 @@ COST = {"n": 1 << 14, "r": 8, "p": 1}
 
 @dataclass(frozen=True)
 class Account:
-    """``tenant``: of a tenant's account. ``secret``: its password's digest when it signed in."""
+    """``tenant``: of a tenant's account. ``secret``: digest of the password with which it signed in."""
 
     name: str
     role: str
@@ -59,8 +59,8 @@ class Accounts:
         return [Account(*row) for row in self.store.read("SELECT name, role, tenant FROM account ORDER BY name")]
 
     def put(self, account: Account, password: str) -> None:
-        """Enter an account, or change it. Another password, role or tenant ends its tokens. Raises
-        :class:`InputError`."""
+        """Enter an account, or change it. A changed password, role or tenant ends its tokens.
+        Raises :class:`InputError`."""
         if account.role not in ROLES:
             raise InputError(f"role {account.role[:24]!r} does not exist; use {', '.join(ROLES)}")
         if (account.role == "tenant") != bool(account.tenant):
@@ -88,8 +88,8 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens. Its changes keep the name with ``:former``: another may get the name.
-        Raises :class:`NotThere`."""
+        """Remove an account and its tokens. Its changes keep the name with ``:former``, because a
+        new account may get the same name. Raises :class:`NotThere`."""
         with self._lock, self.store.transaction():
             if not self.store.db.execute("DELETE FROM account WHERE name = ?", (name,)).rowcount:
                 raise NotThere(f"there is no account {name[:64]!r}")
@@ -98,7 +98,8 @@ class Accounts:
             self._right.clear()
 
     def _leave(self, name: str) -> None:
-        """Keep the name's changes and request IDs from the next account with this name; no name has a colon."""
+        """Rename the owner of the name's changes and request IDs, so that the next account with
+        this name does not own them; no name has a colon."""
         former = f"{name}:former"
         self.store.db.execute("UPDATE revision SET owner = NULL, actor = ? WHERE actor = ?", (former, name))
 

@@ -19,12 +19,13 @@ from softib.monitor.requests import sa_gets
 __all__ = ["SaAnswer", "ask_administration"]
 
 TIMEOUT_PS, RETRIES = 10**12, 10
-"""Those of Linux: IPoIB waits 1 s for an answer, and ib_sa repeats a query ten times."""
+"""The values of Linux: IPoIB waits 1 s for an answer, and ib_sa repeats a query ten times."""
 
 
 @dataclass(frozen=True)
 class SaAnswer:
-    """``status``: of the answer's header, None without an answer; ``record``: uint8[n], its bytes."""
+    """``status``: status in the answer's header, None without an answer; ``record``: uint8[n],
+    bytes of the record."""
 
     status: int | None
     record: np.ndarray
@@ -43,7 +44,7 @@ def ask_administration(
     sm_key: int = 0,
     method: SaMethod = SaMethod.GET,
 ) -> SaAnswer:
-    """Send ``record`` with ``fields``, which are the only ones that count, to the administration at ``lid``."""
+    """Send ``record`` to the administration at ``lid``; only ``fields`` of it count."""
     request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
     head = request.mad[0, : SaHeader.size]
     SaHeader.method.set(head, int(method))

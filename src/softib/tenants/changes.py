@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 MOST_PKEYS = 128
-"""Limit of P_Keys per port: that of adapters and of UFM."""
+"""Limit of P_Keys per port, as in adapters and UFM."""
 QUARANTINE_S = 3600.0
-"""A P_Key assigned by the service is not assigned again for this time after its partition ends."""
+"""Time after the end of a partition during which its P_Key is not assigned again, if the service had assigned it."""
 Change = Callable[[Draft], str]
 """Applies the change to a draft, and returns a line about it for the log."""
 
@@ -74,7 +74,8 @@ class Options:
 Room = Callable[[int], int]
 """GUID → entries of its P_Key table, 0 if unknown."""
 Occupied = Callable[[int, Collection[int]], str]
-"""(P_Key without a partition, GUIDs of its next members) → which other port may still hold it, "" if none."""
+"""(P_Key without a partition, GUIDs of its next members) → another port that may still have it, ""
+if there is none."""
 
 
 def _existing(draft: Draft, pkey: int) -> Partition:
@@ -137,7 +138,7 @@ def create(draft: Draft, pkey: int, options: Options) -> str:
 
 def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, first: int = 1) -> int:
     """Create an empty partition with a free P_Key, the first from ``first`` on, and return the key.
-    Keys in quarantine, and keys that a port may still hold, are skipped."""
+    Keys in quarantine, and keys that may still be in a port's table, are skipped."""
     for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
         if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
             create(draft, pkey, options)
@@ -155,8 +156,8 @@ def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float 
 
 
 def release(draft: Draft, pkey: int) -> str:
-    """End the quarantine of a P_Key without a partition: ports that were not read since its partition ended do not
-    hold it, as the operator says."""
+    """End the quarantine of a P_Key without a partition. The operator confirms that ports that were
+    not read since the partition ended do not have the key."""
     if draft.partition(pkey) is not None:
         raise Refused(f"{pkey_text(pkey)} has a partition; it is not in quarantine")
     draft.quarantine[pkey] = None
@@ -178,13 +179,13 @@ def set_everyone(draft: Draft, membership: str) -> str:
 
 
 def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: str) -> str:
-    """Enter ports that are out of use, by name; None: the port is in use again. ``text``: the line for the log."""
+    """Record ports that are out of use, by name; None: the port is in use again. ``text``: the line for the log."""
     draft.isolated |= ports
     return text
 
 
 def put_tenant(draft: Draft, tenant: Tenant) -> str:
-    """Enter a tenant, or change its limit."""
+    """Create a tenant, or change its limit."""
     if not tenant.name.strip() or len(tenant.name) > 64 or not tenant.name.isprintable():
         raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
     draft.tenants[tenant.name] = tenant
@@ -220,15 +221,16 @@ def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None
 
 
 def check_keys(draft: Draft, occupied: Occupied) -> None:
-    """Raise :class:`Refused` if a partition begins with a P_Key that a port outside it may still hold."""
+    """Raise :class:`Refused` if a new partition has a P_Key that a port outside it may still have."""
     for pkey, partition in draft.partitions.items():
         if partition is not None and draft.base.partition(pkey) is None and (why := occupied(pkey, partition.members)):
             raise Refused(why)
 
 
 def check_manager(draft: Draft, manager: int) -> None:
-    """Raise :class:`Refused` if a change puts the ``manager``'s port (0: unknown) into a partition whose P_Key its
-    members have at index 0: management packets have the P_Key of index 0, which must be the default one there."""
+    """Raise :class:`Refused` if a change puts the port of the ``manager`` (0: unknown) into a
+    partition whose P_Key is at index 0 of its members' tables: management packets use the P_Key at
+    index 0, which must be the default one there."""
     wants = lambda p: p is not None and p.index0 and manager in p.members and p.pkey != DEFAULT_BASE
     for pkey, partition in draft.partitions.items():
         if wants(partition) and not wants(draft.base.partition(pkey)):
@@ -239,8 +241,8 @@ def check_manager(draft: Draft, manager: int) -> None:
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:
-    """Give tenants and partitions the contents of ``target``. P_Keys that end are in quarantine. A P_Key or a port that
-    another tenant has now is :class:`Refused`."""
+    """Give tenants and partitions the contents of ``target``. P_Keys of ended partitions are in
+    quarantine. A P_Key or a port that belongs to another tenant now is :class:`Refused`."""
     for pkey, partition in sorted(target.partitions.items()):
         now = draft.partition(pkey)
         if now is not None and now.tenant and now.tenant != partition.tenant:
@@ -265,8 +267,9 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
 
 
 def undo(draft: Draft, rows: Rows, room: Room, now_s: float, later: Sequence[tuple[int, Rows]] = ()) -> str:
-    """Undo a revision: each row that is still as it left it, after the ``later`` revisions. P_Keys that end are in
-    quarantine. A port that would return to its former tenant while it is another's is :class:`Refused`."""
+    """Undo a revision, after the ``later`` revisions: each row that is still as the revision left
+    it is restored. P_Keys that end are in quarantine. A port that would return to its former tenant
+    although it belongs to another tenant now is :class:`Refused`."""
     draft.undo(rows, now_s + QUARANTINE_S, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:

@@ -12,7 +12,7 @@ __all__ = ["Difference", "Drift", "Drifts"]
 
 LOG = logging.getLogger("softib.tenants")
 LOGGED = 10
-"""Most ports of one comparison with a line in the log each."""
+"""Maximum number of ports of one comparison that have a separate line in the log."""
 KEPT = 1000
 Difference = tuple[int, tuple[int, ...], tuple[int, ...]]
 """A port, and its missing and extra P_Keys."""
@@ -20,8 +20,8 @@ Difference = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Drift:
-    """A table changed by someone else: ``missing`` and ``extra`` are P_Keys as read. ``ended_s``: when the table was
-    read without the difference; None: not yet."""
+    """A table changed by another program: ``missing`` and ``extra`` are P_Keys as read.
+    ``ended_s``: time of the first reading without the difference; None: it is present."""
 
     at_s: float
     guid: int
@@ -29,7 +29,7 @@ class Drift:
     missing: tuple[int, ...]
     extra: tuple[int, ...]
     rival: bool = False
-    """Another manager was the master then."""
+    """Whether another manager was the master at that time."""
     ended_s: float | None = None
 
     @property
@@ -46,14 +46,14 @@ class Drift:
 
 
 class Drifts:
-    """``kept``: the newest last; replaced as a whole, so other threads may read it."""
+    """``kept``: the differences, the newest last; the list is replaced as a whole, so other threads may read it."""
 
     def __init__(self, clock: Callable[[], float]):
         self.clock = clock
         self.kept: list[Drift] = []
 
     def enter(self, drifts: list[Drift], rival: bool) -> None:
-        """Keep and log those that are not present already: the same difference is read every minute."""
+        """Keep and log the differences that are not present already: the same difference is read every minute."""
         present = {d.difference for d in self.kept if d.ended_s is None}
         new = [replace(d, rival=rival) for d in drifts if d.difference not in present]
         for drift in new[:LOGGED]:

@@ -1,4 +1,5 @@
-"""Locks that keep a second service off a database, a subnet and a manager's file. They end with their process."""
+"""Locks that prevent a second service from using a database, a subnet or a manager's file. They end
+with their process."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MOST = 4096
 
 def lock(path: Path, what: str, folder: Path) -> ExitStack:
     """Return the lock of ``path``, whose file is removed when it is closed; the file names this process and its
-    ``folder``. Raises :class:`InputError` if another process holds it: ``what`` it serves, its id and its folder."""
+    ``folder``. Raises :class:`InputError` if another process holds it; the message has ``what`` it
+    serves, its process ID and its folder."""
     while True:
         held = ExitStack()
         file = held.enter_context(open(path, "a+b", buffering=0))  # noqa: SIM115  # held by the caller
@@ -47,7 +49,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def lock_subnet(name: str, folder: Path) -> ExitStack:
     """Return the lock of the subnet ``name``, for a service whose tenants are in ``folder``: two services would undo
-    each other's changes. It sees the services of this user on this machine."""
+    each other's changes. It detects only the services of this user on this machine."""
     place = services_path()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

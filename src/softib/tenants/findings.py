@@ -1,4 +1,4 @@
-"""Partitions that do not isolate, or do not work, as they are: findings for the operator."""
+"""Partitions that do not isolate their members, or do not work: findings for the operator."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class Finding:
 
 
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
-    """Return what is wrong with the partitions of ``state`` at the ports of ``view``."""
+    """Return the errors in the partitions of ``state`` at the ports of ``view``."""
     return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
 
 
 def _default(state: State, view: SubnetView) -> list[Finding]:
-    """Return full members of the default partition, through which ports of different partitions meet."""
+    """Return full members of the default partition, through which ports of different partitions can
+    exchange packets."""
     manager = view.manager
     name_of = lambda guid: view.ports[guid].name if guid in view.ports else guid_text(guid)
     named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
@@ -95,8 +96,7 @@ def _index0(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _qos(state: State, view: SubnetView) -> list[Finding]:
-    """Return partitions that need more than a member's port supports: no path or group has that
-    MTU or rate."""
+    """Return partitions that need more than a member's port supports: no path or group has this MTU or rate."""
     out = []
     for partition in list(state.partitions.values()):
         mtu = partition.qos.codes[0]

@@ -1,5 +1,6 @@
-"""Reads how a subnet is protected, only with Gets: answers of ports without and with the M_Key, P_Key tables at
-both ends of a host's cable, managers, and the requesters trusted by the subnet administration."""
+"""Read how a subnet is protected, only with Gets: answers of ports without and with the M_Key,
+P_Key tables at both ends of a host's cable, managers, and the requesters trusted by the subnet
+administration."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ __all__ = ["read_evidence"]
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
 MOST_RECORDS = 64
-"""Number of PortInfoRecords requested from the administration: it treats all alike."""
+"""Number of PortInfoRecords requested from the administration: it treats all of them in the same way."""
 
 
 def read_evidence(

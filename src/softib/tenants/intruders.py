@@ -68,7 +68,7 @@ class IntruderWatch:
         self._thread: threading.Thread | None = None
 
     def start(self, take: Callable[[list[Intruder]], None], rest: Callable[[], None]) -> None:
-        """Start the thread. It calls ``take`` with the reports that came together, and ``rest`` every second."""
+        """Start the thread. It calls ``take`` with the reports that arrived together, and ``rest`` every second."""
         self._take_reports, self._rest = take, rest
         self._thread = threading.Thread(target=self._run, name="softib-tenants-intruders", daemon=True)
         self._thread.start()

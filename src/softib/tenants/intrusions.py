@@ -1,5 +1,5 @@
-"""Refused packets as the findings that they are: one for each sender, target and key, from its first report until an
-hour after its last. They outlive the service in its database."""
+"""Refused packets as findings: one for each sender, target and key, from its first report until an
+hour after its last report. They are kept in the database when the service ends."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from softib.tenants.store import Store, Unavailable
 __all__ = ["SHOWN_S", "Intrusion", "Intrusions"]
 
 SHOWN_S = 3600.0
-"""A refused packet is a present finding for this time."""
+"""Time after its last report during which a refused packet is a present finding."""
 KEPT = 1000
-"""Most findings, of which the newest count: a sender that tries every key makes 65,536."""
+"""Maximum number of findings; the newest are kept. A sender that tries every key causes 65,536."""
 Key = tuple[int, int, int, int, int]
 """Trap, sender, target, key and reporter."""
 
@@ -37,14 +37,14 @@ class Intrusion:
 
     @property
     def content(self) -> Key:
-        """Return what makes two reports the same finding."""
+        """Return the values by which two reports are the same finding."""
         return self.trap, self.lid, self.target, self.key, self.reporter
 
     def __str__(self) -> str:
         return self.text if self.count == 1 else f"{self.text}, {self.count} times"
 
     def ended_s(self, now_s: float) -> float | None:
-        """Return the time of the last report, if it is over; None: it is present."""
+        """Return the time of the last report, if the refusals have ended; None: the finding is present."""
         return self.last_s if self.last_s < now_s - SHOWN_S else None
 
 
@@ -86,7 +86,7 @@ class Intrusions:
             self._ended = self._ended[-KEPT:]
 
     def write(self) -> None:
-        """Write the changed findings to the database. One that is locked gets them with the next call."""
+        """Write the changed findings to the database. A locked database gets them with the next call."""
         with self._lock:
             keys, self._changed = self._changed, set()
             rows = [astuple(one) for key in keys if (one := self._kept.get(key)) is not None]

@@ -1,8 +1,8 @@
 """Find ports that can exchange packets although no partition joins them, from the P_Key tables of
 the whole subnet.
 
-Two ports exchange packets by each P_Key that both tables hold, if one of the ports is a full member (IBA 10.9.3).
-Sharing the default partition is no permission: every port is in it.
+Two ports exchange packets with each P_Key that is in both tables, if one of the ports is a full
+member (IBA 10.9.3). Membership in the default partition is not a permission: every port is in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from softib.tenants.subnet import Held
 __all__ = ["MOST_ROWS", "Isolation", "Meeting", "isolation_of"]
 
 MOST_ROWS = 1000
-"""Most pairs that an answer lists; all are counted."""
+"""Maximum number of pairs in an answer; all pairs are counted."""
 NO_PARTITION = "no partition contains both"
 MANAGER = "the subnet manager's port, through which every port reaches the subnet administrator"
 MANAGER_TOO = "the subnet manager's port; run the manager on a host without a partition"
@@ -36,8 +36,9 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Isolation:
-    """``pairs``: number of pairs that meet, of which ``meets`` lists the first; ``exceptions``: paths to a subnet
-    manager whose host is in no partition but the default one; ``silent``: ports whose tables are unknown."""
+    """``pairs``: number of pairs that can exchange packets, of which ``meets`` lists the first;
+    ``exceptions``: paths to a subnet manager whose host is only in the default partition;
+    ``silent``: ports with unknown tables."""
 
     pairs: int
     meets: list[Meeting]
@@ -60,9 +61,9 @@ class _Holders:
 def isolation_of(
     guids: Iterable[int], tables: Mapping[int, Held], silent: set[int], state: State, sm: int
 ) -> Isolation:
-    """Return the pairs of one of ``guids`` with any port that meet in ``tables`` (PortGUID → table of every port that
-    answered), against the partitions of ``state``. ``silent``: ports that did not answer; ``sm``: the subnet
-    manager's port."""
+    """Return the pairs of one of ``guids`` with any port that can exchange packets according to
+    ``tables`` (PortGUID → table of every port that answered), although the partitions of ``state``
+    do not permit it. ``silent``: ports that did not answer; ``sm``: the subnet manager's port."""
     queried, is_tenants = set(guids), bool(state.memberships(sm) - {DEFAULT_BASE})
     held, wanted = dict[int, _Holders](), dict[int, _Holders]()
     for guid, table in tables.items():

@@ -3,9 +3,10 @@
     python -m softib.tenants.key_guess serve PORT
     python -m softib.tenants.key_guess guess ADDRESS PORT
 
-The victim lets its clients read one region. It has two others that they shall not read: one in the same protection
-domain (a buffer of another client), and one in another domain. The attacker is a client. It knows where both are, and
-tries R_Keys near the one that it was given; a wrong one ends the connection (9.9.3), and it connects again. The last
+The victim lets its clients read one region. It has two other regions that its clients must not
+read: one in the same protection domain (a buffer of another client), and one in another domain. The
+attacker is a client. The attacker knows the addresses of both, and tries R_Keys near the one that
+it was given. A wrong R_Key ends the connection (9.9.3), and the attacker connects again. The last
 line of output is the result as JSON.
 """
 
@@ -22,17 +23,9 @@ from ctypes import c_int, c_void_p
 import numpy as np
 
 from softib.errors import PeerError
-from softib.ulp.nvmeof.rdma import (
-    CALLS,
-    OPS_AT,
-    ConnectionRequest,
-    Event,
-    EventChannel,
-    Listener,
-    Memory,
-    QueuePair,
-    connect,
-)
+from softib.ulp.nvmeof.connections import ConnectionRequest, Event, EventChannel, Listener, connect
+from softib.ulp.nvmeof.rdma import Memory, QueuePair
+from softib.ulp.nvmeof.rdma_core import CALLS, OPS_AT
 from softib.ulp.nvmeof.work_requests import rings_of
 
 __all__ = ["TRIES", "guesses"]
@@ -40,14 +33,14 @@ __all__ = ["TRIES", "guesses"]
 SIZE, ANSWER_S = 4096, 10.0
 SECRET, OTHER = b"same domain", b"other domain"
 TRIES = 32
-"""R_Keys that are tried for each region."""
+"""Number of R_Keys that are tried for each region."""
 REGIONS = struct.Struct("<IQQQ")
-"""Private data of the victim's answer: the R_Key that it gives, and the addresses of the three regions."""
+"""Private data of the victim's answer: its R_Key, and the addresses of the three regions."""
 READ, SIGNALED, GOOD = 4, 2, 0
 
 
 def guesses(given: int) -> list[int]:
-    """Return R_Keys near ``given``, the nearest first: as a whole, and by index (the upper 24 bits,
+    """Return R_Keys near ``given``, the nearest first: by value, and by index (the upper 24 bits,
     as adapters assign it)."""
     steps = [sign * step for step in range(1, TRIES) for sign in (1, -1)]
     values = [value for step in steps for value in (given + step, given + (step << 8))]
@@ -75,7 +68,7 @@ def serve(port: int) -> None:
 
 
 def _read(address: str, port: int, region: int, number: int | None = None) -> bytes:
-    """Return the data that a client reads of a region with guess ``number`` (None: with the R_Key
+    """Return the data that a client reads from a region with guess ``number`` (None: with the R_Key
     that it was given); empty if the read is refused. Raises :class:`PeerError` without a
     connection."""
     channel = EventChannel()
@@ -94,7 +87,7 @@ def _read(address: str, port: int, region: int, number: int | None = None) -> by
 
 
 def _rdma_read(pair: QueuePair, memory: Memory, remote: int, key: int) -> int:
-    """Return the completion status of one RDMA READ; -1: none within ten seconds."""
+    """Return the completion status of one RDMA READ; -1: no completion within ten seconds."""
     rings, context = rings_of(pair, 4), pair.id.contents.verbs
     rings.sge64[0, 0], rings.sge32[0, 2], rings.sge32[0, 3] = memory.address, SIZE, memory.lkey
     rings.send32[0, 6], rings.send32[0, 7], rings.send32[0, 8] = 1, READ, SIGNALED
@@ -115,8 +108,8 @@ def _rdma_read(pair: QueuePair, memory: Memory, remote: int, key: int) -> int:
 
 
 def guess(address: str, port: int) -> dict[str, object]:
-    """Try both regions. ``why``: there is no connection; ``same``, ``other``: the number of R_Keys that were tried
-    until the region was read, 0 if it was not."""
+    """Try both regions. ``why``: reason if there is no connection; ``same``, ``other``: number of
+    R_Keys tried until the region was read, 0 if it was not read."""
     try:
         _read(address, port, 0)
     except PeerError as error:

@@ -30,7 +30,7 @@ PASSIVE = ("STANDBY", "NOT_ACTIVE")
 """States of a manager (IBA 14.4.1) while another one is the master."""
 FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
 BEFORE = ".before-softib"
-"""Suffix of the copy of another manager's file as it was before the service wrote it."""
+"""Suffix of the copy of another manager's file before the first write of the service."""
 LOG = logging.getLogger("softib.tenants")
 
 
@@ -41,20 +41,22 @@ class Manager(Protocol):
 
     settles_s: float
     port: int
-    """PortGUID of the master, 0 if it is on no host: no partition takes the default P_Key from its index 0."""
+    """PortGUID of the master, 0 if it is not on a host: no partition uses its index 0 instead of
+    the default P_Key."""
     title: str
-    """Its name in messages; ``advice``: what to do while another manager is the master."""
+    """Name of the manager in messages; ``advice``: the action if another manager is the master."""
     advice: str
     is_behind: bool
     """Return whether the manager's file lacks changes that are programmed."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
-        """Make the manager program these partitions; ``pkeys``: those changed since the last call (None: any may
-        have). Raises :class:`~softib.errors.SoftibError` if it cannot."""
+        """Make the manager program these partitions; ``pkeys``: those that changed since the last
+        call (None: any may have changed). Raises :class:`~softib.errors.SoftibError` if it
+        cannot."""
 
     def is_master(self, master: int) -> bool:
         """Return whether this manager, and no other, programs the subnet. ``master``: PortGUID of
-        the master by the ports of the subnet, 0 if it is on none of the hosts."""
+        the master according to the ports of the subnet, 0 if it is not on a host."""
 
     def keep(self, state: State) -> None:
         """Bring the manager's file up to date."""
@@ -64,8 +66,8 @@ class Manager(Protocol):
 
 
 class InternalManager:
-    """softib's manager inside the running fabric ``instance``. It programs the ports of a few changed partitions at
-    once; a complete file needs a sweep."""
+    """softib's manager inside the running fabric ``instance``. It programs the ports of a few
+    changed partitions at once; a complete file requires a sweep."""
 
     settles_s = 2.0
     port = 0
@@ -76,7 +78,7 @@ class InternalManager:
         folder = folder.resolve()
         self.instance, self.file, self.changed_file = instance, folder / FILE, folder / CHANGED
         self._lines: dict[int, str] | None = None
-        """P_Key → its line of the file; None: of none."""
+        """P_Key → its line of the file; None: no lines are known."""
         self._lines_port = 0
         """The manager's port in these lines."""
         self.is_behind = False
@@ -121,7 +123,7 @@ class InternalManager:
             raise PeerError(f"{self.changed_file}: cannot write: {error.strerror or error}") from None
 
     def stated(self) -> list[Partition]:
-        """Return none: the file is the service's own."""
+        """Return nothing: the file belongs to the service."""
         return []
 
     def keep(self, state: State) -> None:
@@ -161,22 +163,22 @@ class FileManager:
         self._master: int | None = None
 
     def lock_path(self) -> Path:
-        """Return the place of a lock that keeps a second service off the file. Raises :class:`InputError` if its
-        directory cannot be written."""
+        """Return the path of a lock that prevents a second service from using the file. Raises
+        :class:`InputError` if its directory cannot be written."""
         folder = self.file.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise InputError(f"{folder}: cannot be written; use a partitions.conf in a directory of this user")
         return folder / f".{self.file.name}.softib-lock"
 
     def is_master(self, master: int) -> bool:
-        """Return whether the master is still the one at the start of the service: that one reads the file."""
+        """Return whether the master is still the one at the start of the service: that manager reads the file."""
         if self._master is None:
             self._master = master
         return master == self._master
 
     def stated(self) -> list[Partition]:
-        """Return the partitions in the file, and keep a copy of it (:data:`BEFORE`): the log names what the service
-        cannot hold. A file that does not exist has none."""
+        """Return the partitions in the file, and make a copy of it (:data:`BEFORE`); parts that the
+        service does not support are logged. A missing file has no partitions."""
         if not self.file.exists():
             return []
         text = read_text(str(self.file), "partitions.conf")

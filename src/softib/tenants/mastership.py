@@ -1,5 +1,5 @@
-"""Whether the manager that programs for the service is the master of the subnet. While another one is, changes are
-durable and wait: no port has refused them, so nothing is rolled back."""
+"""Whether the manager used by the service is the master of the subnet. While another manager is the
+master, changes are durable and wait: no port has refused them, so nothing is rolled back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["MasterWatch"]
 LOG = logging.getLogger("softib.tenants")
 LOOK_S = 5.0
 SILENT_LOOKS = 3
-"""Looks without an answer after which the master cannot be reached: it may restart, or be busy with a sweep."""
+"""Number of checks without an answer after which the master counts as unreachable: it may restart,
+or be busy with a sweep."""
 
 
 class MasterWatch:
-    """``problem``: which manager is the master instead, or that it does not answer, and what to do;
-    empty while this manager is master. ``reached``: whether the master confirmed itself at the last
-    look; None: no look yet. For one thread."""
+    """``problem``: the other manager that is the master, or the failure to answer, with advice;
+    empty while this manager is the master. ``reached``: whether the master confirmed itself at the
+    last look; None: no look yet. For one thread."""
 
     def __init__(self, view: SubnetView, manager: Manager):
         self.view, self.manager = view, manager

@@ -1,7 +1,7 @@
 """Tenants, partitions and members as values, and the notation of their P_Keys and GUIDs.
 
-A P_Key is its 15 bits, without the membership bit (IBA 10.9.1.1). A GUID is the PortGUID of a host's
-port or of a virtual function.
+A P_Key consists of its 15 bits, without the membership bit (IBA 10.9.1.1). A GUID is the PortGUID
+of a host's port or of a virtual function.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A GUID in a partition; ``host``: the host whose name added it."""
+    """A GUID in a partition; ``host``: the host name with which it was added."""
 
     full: bool = True
     host: str = ""
@@ -84,8 +84,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CableEnd:
-    """A port at an end of a cable, with its ``name`` in UFM's form and its node, as they were read last: a device
-    whose cables are disabled does not answer. ``guid``: NodeGUID."""
+    """A port at an end of a cable, with its ``name`` in UFM's form and its node, as last read: a
+    device with all cables disabled does not answer. ``guid``: NodeGUID."""
 
     guid: int
     portnum: int
@@ -132,7 +132,7 @@ class Qos:
 
     @property
     def group_rate(self) -> float:
-        """Return the rate of the IPoIB group in Gb/s: without a rate, that of managers, as OpenSM's."""
+        """Return the rate of the IPoIB group in Gb/s; if no rate is set, that of managers, for example OpenSM."""
         return self.rate if self.rate != NO_RATE else next(r for r, code in RATES.items() if code == DEFAULT_RATE)
 
     @property
@@ -143,9 +143,9 @@ class Qos:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """``tenant``: "" for the operator's own. ``index0``: members have its P_Key at index 0.
-    ``everyone``: the membership of every port that ``members`` does not name (only for the default partition; ""
-    elsewhere)."""
+    """``tenant``: "" if the partition belongs to the operator. ``index0``: members have its P_Key
+    at index 0. ``everyone``: the membership of every port that ``members`` does not contain (only
+    for the default partition; "" elsewhere)."""
 
     pkey: int
     name: str = ""
@@ -193,8 +193,8 @@ def parse_pkey(text: object) -> int:
 
 
 def parse_guid(text: object) -> int:
-    """Return a GUID: 16 hexadecimal digits with or without ``0x``, or in groups of two or four that
-    colons separate. Raises :class:`InputError`."""
+    """Return a GUID: 16 hexadecimal digits with or without ``0x``, or in groups of two or four
+    separated by colons. Raises :class:`InputError`."""
     digits = _HEX.fullmatch(text.replace(":", "")) if isinstance(text, str) else None
     if digits is None or len(digits[1]) != 16 or not int(digits[1], 16):
         raise InputError(

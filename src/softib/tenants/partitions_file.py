@@ -1,4 +1,4 @@
-"""The service's partitions as OpenSM's partitions.conf, which every manager reads, and the reverse."""
+"""Conversion of the service's partitions to OpenSM's partitions.conf, which every manager reads, and back."""
 
 from __future__ import annotations
 
@@ -28,30 +28,32 @@ from softib.tenants.model import (
 __all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
 _ENDS_NAME = re.compile("[:,=;#]")
-"""Characters that end a name in OpenSM's file, which has no quotes; so do control characters and outer spaces."""
+"""Characters that end a name in OpenSM's file, which has no quotes; control characters and outer spaces do, too."""
 LINE_MEMBERS = 64
-"""Most members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as a definition, and drops the
-file."""
+"""Maximum number of members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as
+a definition, and rejects the file."""
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True, manager: int = 0) -> str:
-    """Return the file, the default partition first; a ``whole`` one without empty partitions, which
+    """Return the file, the default partition first; a ``whole`` file omits empty partitions, which
     have no effect. ``manager``: see :func:`line_of`."""
     return conf_of({p.pkey: line_of(p, manager) for p in partitions if p.members or p.everyone or not whole})
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """Return the file of the lines of partitions by P_Key, the default partition first. Those of index 0 are last, the
-    smallest P_Key at the end: OpenSM 3.3.23 gives a port's first entry to the last of them that it reads."""
+    """Return the file from the lines of partitions by P_Key, the default partition first.
+    Partitions at index 0 are last, the smallest P_Key at the end: OpenSM 3.3.23 gives a port's
+    first entry to the last of them that it reads."""
     at_index0 = lambda pkey: ", indx0" in lines[pkey].split(" : ")[0]
     ordered = sorted(lines.keys() - {DEFAULT_BASE}, key=lambda pkey: (1, -pkey) if at_index0(pkey) else (0, pkey))
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 
 def line_of(partition: Partition, manager: int = 0) -> str:
-    """Return a partition as a definition of the file. One with the port of the subnet ``manager`` is never at index 0:
-    management packets have the P_Key there, and without the default one no port reaches the manager."""
+    """Return a partition as a definition of the file. A partition with the port of the subnet
+    ``manager`` is never at index 0: management packets use the P_Key there, and without the default
+    one no port reaches the manager."""
     p, (mtu, rate, sl) = partition, partition.qos.codes
     flags = [f"{_name(p)}={p.pkey:#x}"]
     flags += ["indx0"] if p.index0 and manager not in p.members else []
@@ -65,8 +67,7 @@ def line_of(partition: Partition, manager: int = 0) -> str:
 
 
 def _name(p: Partition) -> str:
-    """Return the partition's name where OpenSM can read it: a client's text could end the
-    definition."""
+    """Return the partition's name, if OpenSM can read it: text from a client could end the definition."""
     if p.pkey == DEFAULT_BASE:
         return "Default"
     fits = p.name.isprintable() and p.name == p.name.strip() and not _ENDS_NAME.search(p.name)
@@ -74,12 +75,12 @@ def _name(p: Partition) -> str:
 
 
 def _stand_in(pkey: int) -> str:
-    """Return the name in the file of a partition whose own the file cannot hold."""
+    """Return the name in the file of a partition whose own name the file cannot contain."""
     return f"pkey_{pkey:#x}"
 
 
 def exported(partitions: Iterable[Partition]) -> str:
-    """Return the file with every partition; comments at its beginning name what it cannot hold."""
+    """Return the file with every partition; comments at its beginning list what it cannot express."""
     ordered = sorted(partitions, key=lambda p: p.pkey)
     return "".join(_not_held(p) for p in ordered) + to_conf(ordered, whole=False)
 
@@ -101,10 +102,11 @@ class PartitionsOfFile(NamedTuple):
 
 
 def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()) -> PartitionsOfFile:
-    """Return the partitions of a file. One without a P_Key gets that of the ``present`` one with its
-    name, or one that is neither ``taken`` nor in the file. One of the ``present`` keeps a name that the
-    file cannot hold. Raises :class:`InputError` with file and line if it cannot be read, :class:`Refused`
-    if several have the name or the file gives the P_Key to another partition."""
+    """Return the partitions of a file. A partition without a P_Key gets the P_Key of the
+    ``present`` partition with its name, otherwise one that is neither ``taken`` nor in the file. A
+    ``present`` partition keeps a name that the file cannot contain. Raises :class:`InputError` with
+    file and line if the file cannot be read; :class:`Refused` if several partitions have the name,
+    or if the file gives the P_Key to another partition."""
     partitions, notes, present = parse_changes(text, name), list[str](), list(present)
     if taken := set(taken):
         stated = {p.pkey: p.name for p in partitions if not p.chosen}
@@ -126,7 +128,7 @@ def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable
 
 
 def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -> Partition:
-    """Return the partition under the one of ``names`` that its stand-in in the file means."""
+    """Return the partition of one of ``names`` to which the stand-in in the file refers."""
     if p.name != _stand_in(p.pkey) or p.pkey not in names:
         return p
     notes.append(f"{file}: {p.name} keeps its name {names[p.pkey]!a}")
@@ -134,8 +136,8 @@ def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -
 
 
 def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:
-    """Give a partition of a file without a P_Key the one of the partition ``present`` with its name. Returns the note
-    about it."""
+    """Give a partition without a P_Key in the file the P_Key of the ``present`` partition with its
+    name. Returns the note about it."""
     if len(present) > 1:
         keys = ", ".join(f"{pkey:#x}" for pkey in present[:4])
         raise Refused(f"{file}: {p.name} has no P_Key, and {keys} have that name; give it the P_Key that it means")

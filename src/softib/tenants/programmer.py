@@ -1,8 +1,9 @@
-"""The only thread that programs: it passes durable changes to the subnet manager, reads the tables of the changed
-ports back, and sets the state of each revision.
+"""The only thread that programs: it passes durable changes to the subnet manager, reads the tables
+of the changed ports again, and sets the state of each revision.
 
-A member whose port does not answer is pending; its table is read when it appears. A port that answers but does not
-hold its target refused the change: the revisions that touched it are rolled back.
+A member whose port does not answer is pending; its table is read when it appears. A port that
+answers, but without its target in the table, refused the change: the revisions of this change are
+rolled back.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ __all__ = ["Hooks", "Programmer"]
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
 BATCH_S = 0.02
-"""Shortest time between the starts of two batches: a batch of one change costs as much as one of ten."""
+"""Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten."""
 RETRY_S = 5.0
-"""A failed manager, or wire into the subnet, is tried again after this time."""
+"""Time after which a failed manager, or wire into the subnet, is tried again."""
 APPEAR_S = 2.0
-"""Longest interval between searches of the subnet for members that do not answer."""
+"""Maximum time between searches of the subnet for members that do not answer."""
 RECONCILE_S = 60.0
 KEEP_S = 2.0
-"""Shortest time between two writes of the manager's file, which has all partitions."""
+"""Minimum time between two writes of the manager's file, which contains all partitions."""
 SHARE = 10
-"""Largest share of the time spent on these searches."""
+"""Maximum share of the time for these searches."""
 
 
 Differences = tuple[set[int], set[int]]
-"""The P_Keys missing in a table, and those that should not be there."""
+"""Missing P_Keys of a table, and its P_Keys that should not be there."""
 
 
 def _bases(wrong: Differences) -> set[int]:
@@ -57,7 +58,7 @@ def _bases(wrong: Differences) -> set[int]:
 class Hooks:
     """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
     revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
-    database is empty; returns whether it did. ``still``: while it is held, no change enters the state."""
+    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
@@ -77,8 +78,8 @@ class Programmer:
         self.problem = ""
         self.master = MasterWatch(view, manager)
         self.programmed_s: float | None = None
-        """Clock time when a change was last read back from its ports; ``compared_s``: when all tables were last
-        compared with the database."""
+        """Clock time when a change was last verified at its ports; ``compared_s``: when all tables
+        were last compared with the database."""
         self.compared_s: float | None = None
         self.ready = threading.Event()
         """Set after the first reconciliation."""
@@ -90,7 +91,7 @@ class Programmer:
         self._released: dict[int, int] = {}
         """P_Key → the newest revision that ended its quarantine."""
         self._held: set[int] = set()
-        """Revisions of those that wait for a search before they are called pending."""
+        """Revisions that wait for a search before their state becomes pending."""
         self._search: Search | None = None
         self._searched, self._took = 0.0, 0.0
         """Time and duration of the last search."""
@@ -107,7 +108,8 @@ class Programmer:
         self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
 
     def start(self, unprogrammed: list[Done], released: dict[int, int]) -> None:
-        """Start, with revisions left by an earlier process, and the last that ended each P_Key's quarantine."""
+        """Start with the revisions left by an earlier process, and with the last revision that
+        ended each P_Key's quarantine."""
         self.changed(unprogrammed)
         self._released = released
         self._thread.start()
@@ -123,7 +125,7 @@ class Programmer:
         self._wake.set()
 
     def is_released(self, pkey: int) -> bool:
-        """Return whether an operator ended its quarantine, and no partition had it since."""
+        """Return whether an operator ended its quarantine, and no partition has used it since."""
         return pkey in self._released
 
     def leaving(self) -> set[int]:
@@ -139,8 +141,9 @@ class Programmer:
             return len({*self._waiting, *(one.revision for one in self._judged)}), len(self._pending)
 
     def unread(self, pkey: int) -> dict[int, bool]:
-        """Return the ports that may still hold ``pkey``: members that left, and were not read since. The value is
-        whether the port did not answer, so that only time or an operator helps. For any thread."""
+        """Return the ports that may still have ``pkey``: members that left, and were not read
+        since. The value is whether the port did not answer: then only time or an operator can end
+        this. For any thread."""
         with self._lock:
             silent = dict(self._pending)
             programmed = {one.revision: one for one in (*self._judged, *self._waiting.values())}
@@ -227,7 +230,7 @@ class Programmer:
         self._wake.clear()
 
     def _step(self) -> None:
-        """Everything that waits now; changes that come meanwhile end the next wait at once."""
+        """Process everything that waits now; changes that arrive in the meantime end the next wait at once."""
         time.sleep(max(0.0, self._next - time.monotonic()))
         with self._lock:
             batch, tasks = list(self._waiting.values()), self._tasks
@@ -241,7 +244,7 @@ class Programmer:
             self._program(batch)
 
     def _program(self, batch: list[Done]) -> None:
-        """Program and verify; a batch waits until the manager has accepted it."""
+        """Program and verify a batch; it waits until the manager has accepted it."""
         self._next = time.monotonic() + BATCH_S
         guids = self._guids(batch)
         if self._search is not None:
@@ -299,8 +302,8 @@ class Programmer:
             look = min(LOOK_S, 2 * look)
 
     def _newer(self, guids: Iterable[int]) -> bool:
-        """Return whether durable changes of these ports are waiting. Then the tables are judged after
-        those."""
+        """Return whether durable changes of these ports are waiting. If so, the tables are judged
+        after those changes."""
         with self._lock:
             return any(one.everyone or not one.guids.isdisjoint(guids) for one in self._waiting.values())
 
@@ -352,7 +355,7 @@ class Programmer:
         self.hooks.take_back(revision, where)
 
     def undoes(self, revision: int) -> None:
-        """``revision`` is itself a rollback: it is not rolled back."""
+        """``revision`` is itself a rollback, so it is not rolled back."""
         self._undone.add(revision)
 
     # -- searches of the subnet --
@@ -364,7 +367,7 @@ class Programmer:
         return self._search is None and time.monotonic() >= self._searched + self._search_s()
 
     def _rest_s(self) -> float:
-        """Return seconds until there may be something to do without a call."""
+        """Return seconds until the next work without a call."""
         now = time.monotonic()
         due = self._searched + self._search_s() if self._pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
@@ -406,8 +409,9 @@ class Programmer:
         self._judged = []
 
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
-        """Compare every port's table with the state. Differences without a change that is waiting, or was
-        ``programmed`` while the tables were read, were made by someone else; the manager programs the tables again."""
+        """Compare every port's table with the state. Differences that no waiting change explains,
+        nor one ``programmed`` while the tables were read, were made by another program; the manager
+        programs the tables again."""
         if first:
             self._first_file()
             if self.hooks.adopt():
@@ -427,8 +431,9 @@ class Programmer:
         self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
 
     def _first_file(self) -> None:
-        """Report the switch ports that do not check P_Keys yet: softib's manager checks with the first file that it
-        gets. Those that do not after that are a finding of the next search."""
+        """Report the switch ports that do not check P_Keys yet: softib's manager enables the check
+        with the first file that it gets. Ports that do not check them after that are a finding of
+        the next search."""
         if self.view.unchecked:
             ports = counted(len(self.view.unchecked), "port")
             LOG.info("switches do not check the P_Keys of %s; the manager turns it on with its first file", ports)
@@ -436,8 +441,8 @@ class Programmer:
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
         """Return the tables that differ from the state, without the ports of changes that are not
-        programmed yet, and these ports. A change enters both at one moment, so one that is made meanwhile is no
-        difference."""
+        programmed yet, and these ports. A change enters both at the same time, so a change made
+        during the comparison causes no difference."""
         with self.hooks.still, self._lock:
             busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
             differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}

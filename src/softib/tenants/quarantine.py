@@ -1,5 +1,5 @@
-"""P_Keys without a partition that are not assigned: those that ended less than an hour ago, and those that a port's
-table may still hold."""
+"""P_Keys without a partition that are not assigned: those that ended less than an hour ago, and
+those that may still be in a port's table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from softib.tenants.subnet import SubnetView
 __all__ = ["Quarantine", "Resting"]
 
 LEAVES_S = 5.0
-"""Longest wait for the tables of members that just left a P_Key."""
+"""Maximum wait for the tables of members that just left a P_Key."""
 
 
 @dataclass(frozen=True)
 class Resting:
-    """A P_Key without a partition that is not assigned: before the clock time ``until_s``, and while one of ``ports``
-    may hold it, which an operator can deny of ports that do not answer."""
+    """A P_Key without a partition that is not assigned: before the clock time ``until_s``, and
+    while one of ``ports`` may have it. An operator can confirm that ports that do not answer do not
+    have it."""
 
     pkey: str
     until_s: float | None
@@ -36,8 +37,8 @@ class Quarantine:
         self._state, self._view, self._programmer, self._clock = state, view, programmer, clock
 
     def occupied(self, pkey: int, members: Collection[int] = ()) -> str:
-        """Return which port, other than ``members``, may hold ``pkey`` without a partition, "" if none: members of a
-        new partition would reach it. For any thread."""
+        """Return a port, other than ``members``, that may have ``pkey`` without a partition, "" if
+        there is none: members of a new partition could reach it. For any thread."""
         others = [guid for guid in self._holders(pkey) if guid not in members]
         if not others:
             return ""
@@ -53,7 +54,7 @@ class Quarantine:
         return f"P_Key {pkey_text(pkey)} {why}"
 
     def _holders(self, pkey: int) -> list[int]:
-        """Return the ports that may hold ``pkey``; those that were read with it come first."""
+        """Return the ports that may have ``pkey``; those that were read with it come first."""
         if self._programmer is None:
             return []
         held = sorted(self._view.holders(pkey), key=lambda guid: (guid not in self._view.tables, guid))
@@ -66,8 +67,8 @@ class Quarantine:
         return {*list(self._state.partitions), *(int(one.pkey, 16) for one in self.resting())}
 
     def refuse_held(self, pkey: int, members: Collection[int] = ()) -> None:
-        """Raise :class:`Refused` if a port other than ``members`` may hold ``pkey`` without a partition, after a look
-        at those that did, and after the changes that wait."""
+        """Raise :class:`Refused` if a port other than ``members`` may have ``pkey`` without a
+        partition. Before, ports that may have it are read again, after the waiting changes."""
         if pkey in self._state.partitions or self._programmer is None:
             return
         until = time.monotonic() + LEAVES_S
@@ -79,7 +80,7 @@ class Quarantine:
             raise Refused(why)
 
     def resting(self) -> list[Resting]:
-        """Return the P_Keys without a partition that are in quarantine, or that a port may still hold."""
+        """Return the P_Keys without a partition that are in quarantine, or that a port may still have."""
         now_s, state = self._clock(), self._state
         pkeys = {pkey for pkey, until_s in list(state.quarantine.items()) if until_s > now_s}
         pkeys |= self._programmer.leaving() | self._view.held_keys() if self._programmer is not None else set()

@@ -1,5 +1,6 @@
-"""Attacks by a tenant's host on a fabric that runs for this purpose, and the outcome of each. The
-attacker has root on its host: it sends any MAD through its own port, and knows the LIDs."""
+"""Attacks by a tenant's host on a fabric that runs for this purpose, and the outcome of each
+attack. The attacker has root on its host: it sends any MAD through its own port, and knows the
+LIDs."""
 
 from __future__ import annotations
 
@@ -43,15 +44,16 @@ LFT_BLOCK, PKEY_BLOCK, BASE, FULL = 64, 32, 0x7FFF, 0x8000
 UNCHANGED = (PortInfo.port_state, PortInfo.port_phys_state)
 """Fields of a Set in which 0 means no change (IBA 14.2.5.6)."""
 MANAGER_S = 15.0
-"""How long the attacker's manager runs after its discovery: longer than the sweep interval of OpenSM, 10 s, after which
-a master sees other managers."""
+"""Time for which the attacker's manager runs after its discovery: longer than OpenSM's sweep interval of 10 s, after
+which a master detects other managers."""
 BEGINS_S = 120.0
-"""Limit of that discovery, which only ends a hang."""
+"""Maximum time of that discovery; the limit only ends a hang."""
 ELECTED = re.compile("now (STANDBY|MASTER|NOT_ACTIVE)|: sweep: ")
 """Lines of a manager after its discovery (IBA 14.4.1), or after a sweep in which no other port answered."""
 FLOOD, FLOOD_BATCH, SWEEPS = 5_000, 250, 500
-"""Number of forged traps, number between two queries of the subnet administration, and the number of
-sweeps up to which the manager takes traps together. A count, since seconds depend on the load."""
+"""Number of forged traps; number of traps between two queries of the subnet administration; and
+number of sweeps up to which the manager has combined the traps. The limit is a number, because the
+time depends on the load."""
 GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
 GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
@@ -67,11 +69,11 @@ class Attempt(Result):
     clause: str
     """The defence in the specification."""
     outcome: Outcome
-    """``not needed``: an attacker gains no advantage here."""
+    """``not needed``: the attacker gains no advantage in this case."""
     seen: str
     """What was observed."""
     advice: str
-    """The settings that prevent it; empty if it did not succeed."""
+    """The settings that prevent the attack; empty if it did not succeed."""
 
 
 @dataclass
@@ -80,7 +82,7 @@ class Stage:
     and PortGUIDs; ``trusted``: the manager's wire, which has M_Key ``mkey``; ``leaf``:
     LID of the switch next to the victim; ``gates``: (LID, port) of the switch ports towards both
     hosts. ``run`` starts a program on a node; ``sweeps`` counts the
-    manager's sweeps. ``key``: the M_Key that the attacker has, its attacks put it there."""
+    manager's sweeps. ``key``: the M_Key that the attacker has obtained; its attacks set it."""
 
     attacker: str
     victim: str
@@ -110,12 +112,12 @@ class Stage:
 
     @property
     def master(self) -> int:
-        """LID of the master as the victim's port has it."""
+        """LID of the master according to the victim's port."""
         return int(PortInfo.master_sm_lid.get(self.truth(SmpAttr.PORT_INFO, self.lids[self.victim])))
 
 
 def mkey_from_port(s: Stage) -> tuple[Outcome, str]:
-    """Get(PortInfo) of a port that is not the attacker's."""
+    """Get(PortInfo) of a port of another host."""
     if not s.mkey:
         return NOT_NEEDED, "there is no M_Key to be read"
     info = s.attack(smp_get(SmpAttr.PORT_INFO, 0, s.lids[s.victim]))
@@ -127,7 +129,7 @@ def mkey_from_port(s: Stage) -> tuple[Outcome, str]:
 
 
 def mkey_from_administration(s: Stage) -> tuple[Outcome, str]:
-    """SubnAdmGet(PortInfoRecord), without an SM_Key and with OpenSM's default one."""
+    """SubnAdmGet(PortInfoRecord), without an SM_Key and with OpenSM's default key."""
     if not s.mkey:
         return NOT_NEEDED, "there is no M_Key to be read"
     for sm_key in (0, OPENSM_KEY):
@@ -157,7 +159,7 @@ def port_info_set(s: Stage) -> tuple[Outcome, str]:
 
 
 def forwarding_table_set(s: Stage) -> tuple[Outcome, str]:
-    """Set(LinearForwardingTable): the victim's LID leads nowhere."""
+    """Set(LinearForwardingTable): no packet reaches the victim's LID any more."""
     block, entry = divmod(s.lids[s.victim], LFT_BLOCK)
     before = s.truth(SmpAttr.LFT, s.leaf, block)
     forged = before.copy()
@@ -203,7 +205,7 @@ def enforcement_off(s: Stage) -> tuple[Outcome, str]:
 
 
 def packets_across(s: Stage) -> tuple[Outcome, str]:
-    """RDMA writes with a P_Key of the victim that the attacker shall not have."""
+    """RDMA writes with a P_Key of the victim that the attacker must not have."""
     key = _shared(s)
     if not key:
         return STOPPED, f"{s.attacker} has no P_Key in which {s.victim} would take a packet"
@@ -266,8 +268,8 @@ def group_leave(s: Stage) -> tuple[Outcome, str]:
 
 
 def foreign_manager(s: Stage) -> tuple[Outcome, str]:
-    """A subnet manager of priority 15 on the attacker's host, with the M_Key that the attacker has and
-    OpenSM's default SM_Key."""
+    """A subnet manager of priority 15 on the attacker's host, with the M_Key that the attacker has
+    and OpenSM's default SM_Key."""
     mine = s.lids[s.attacker]
     with tempfile.TemporaryDirectory(prefix="softib-") as folder:
         options = Path(folder) / "opensm.conf"
@@ -335,8 +337,8 @@ ATTACKS: tuple[tuple[str, str, Callable[[Stage], tuple[Outcome, str]], str], ...
     ("trap-flood", "IBA 14.2.5.1", trap_flood, "set babbling_port_policy TRUE"),
     ("foreign-manager", "IBA 14.4", foreign_manager, "set m_key, m_key_protection_level 2 and a sm_key of your own"),
 )
-"""(attack, clause of its defence, function, what stops it), in the order in which an attacker tries
-them: keys first; last what leaves the twin without its manager."""
+"""(attack, clause of its defence, function, protection), in the order in which an attacker tries
+them: keys first; last, attacks after which the twin has no manager."""
 
 
 def rehearse(stage: Stage) -> Iterator[Attempt]:
@@ -352,15 +354,15 @@ def _keys(s: Stage, host: str) -> list[int]:
 
 
 def _shared(s: Stage) -> int:
-    """Return a P_Key of the victim of which the attacker is a full member, the default one last; 0: none."""
+    """Return a P_Key of the victim of which the attacker is a full member, the default one last; 0: there is none."""
     mine = _keys(s, s.attacker)
     shared = [k for k in _keys(s, s.victim) if k and (k | FULL) in mine]
     return min(shared, key=lambda key: key & BASE == BASE, default=0)
 
 
 def _wanted(s: Stage) -> int:
-    """Return the base of a P_Key of the victim of which the attacker is not a full member, the default
-    one last; 0: none."""
+    """Return the base of a P_Key of the victim of which the attacker is not a full member, the
+    default one last; 0: there is none."""
     mine = _keys(s, s.attacker)
     lacking = [k & BASE for k in _keys(s, s.victim) if k & BASE and (k | FULL) not in mine]
     return min(lacking, key=lambda base: base == BASE, default=0)

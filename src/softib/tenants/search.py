@@ -22,7 +22,7 @@ class Search:
         self.error: Exception | None = None
         self.took_s = 0.0
         self.programmed: set[int] = set()
-        """PortGUIDs programmed since it began: their tables may have been read before that."""
+        """PortGUIDs that were programmed after it began: their tables may have been read before that."""
         self.over = self._unwanted = False
         self._lock = threading.Lock()
         threading.Thread(target=self._run, name="softib-tenants-search", daemon=True).start()

@@ -1,4 +1,5 @@
-"""Partitions as a service: changes that are durable when they return, programmed soon after, and queries about both."""
+"""Partitions as a service: changes that are durable when the call returns and are programmed soon
+after, and queries about both states."""
 
 from __future__ import annotations
 
@@ -36,19 +37,21 @@ __all__ = ["RELEASE", "Health", "TenantService"]
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 TRY_S = 1.0
-"""Shortest time between two writes that check the database."""
+"""Minimum time between two writes that check the database."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait; ``failed``: the database
-    takes no change. ``problem``: why it is not ok. Times are clock times, null: not yet.
+    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait;
+    ``failed``: the database accepts no change. ``problem``: the reason for any other status than
+    ``ok``. Times are clock times; null: there has been none.
 
-    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, "" if it is on no
-    host; ``manager_reached``: whether it answered at the last look, null before it, and ``manager_answered_s`` when.
-    ``programmed_s``: when a change was last read back from its ports; ``compared_s``: when all tables were last
-    compared with the database. ``waiting``, ``pending``: number of revisions that wait for the manager, and for
-    members' ports. ``database_writable``: whether a write succeeded now.
+    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, ""
+    if it is on no host; ``manager_reached``: whether it answered at the last look, null before it,
+    and ``manager_answered_s`` when. ``programmed_s``: when a change was last verified at its ports;
+    ``compared_s``: when all tables were last compared with the database. ``waiting``, ``pending``:
+    number of revisions that wait for the manager, and for members' ports. ``database_writable``:
+    whether a write has succeeded now.
     """
 
     status: Literal["ok", "degraded", "failed"]
@@ -128,7 +131,8 @@ class TenantService:
             return draft.rows()
 
     def _check(self, draft: Draft, returns: bool) -> None:
-        """Raise the reason why a change is not possible; ``returns``: P_Keys return to the partitions that had them."""
+        """Raise the reason for which a change is not possible; ``returns``: P_Keys return to their
+        former partitions."""
         changes.check_tenants(draft, self.store.accounts_of)
         changes.check_manager(draft, self.view.manager)
         if not returns:
@@ -140,8 +144,8 @@ class TenantService:
         return self.programmer is None or self.programmer.ready.is_set()
 
     def operators_port(self, guid: int) -> str:
-        """Return the device whose port only operators may add to a partition, "" for a port of a host. Raises
-        :class:`PeerError` if the subnet has not been read yet."""
+        """Return the device whose port only operators may add to a partition; "" for a port of a
+        host. Raises :class:`PeerError` if the subnet has not been read yet."""
         if not self.is_read:
             raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
         port = self.view.ports.get(guid)
@@ -150,8 +154,8 @@ class TenantService:
         return "" if port is None else "a switch's" if port.switch else "a router's" if port.router else ""
 
     def undo_of(self, number: int, whole: bool = False) -> Change:
-        """Return the change that undoes a revision, except rows changed by later ones; without ``whole`` it is
-        :class:`Refused` if no row is left. So is an act on ports."""
+        """Return the change that undoes a revision, except rows that later revisions changed.
+        Without ``whole`` it is :class:`Refused` if no row is left. So is an act on ports."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
@@ -173,8 +177,8 @@ class TenantService:
         return self.submit(Request(self.undo_of(number, True), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
-        """Create a partition with a free P_Key, the next one after the key assigned last, so that keys rest as long
-        as possible. Of the writer's thread."""
+        """Create a partition with a free P_Key, the next one after the last assigned key, so that
+        keys are reused as late as possible. Of the writer's thread."""
         pkey = changes.allot(draft, options, self.clock(), self.quarantine.occupied, self._next_key)
         self._next_key = pkey % (DEFAULT_BASE - 1) + 1
         return pkey
@@ -206,7 +210,7 @@ class TenantService:
         return self.view.tables.get(guid)
 
     def programmed(self, partition: Partition, guid: int) -> bool:
-        """Do the tables in front of ``guid``, as last read, hold this membership?"""
+        """Return whether the tables in front of ``guid``, as last read, contain this membership."""
         held, key = self.view.tables.get(guid), partition.membership(guid)
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
@@ -218,7 +222,7 @@ class TenantService:
         return self.store.revision(number)
 
     def health(self) -> Health:
-        """Return what the service knows about the manager, its subnet and its database."""
+        """Return the known state of the manager, its subnet and its database."""
         unwritable = self._unwritable()
         p = self.programmer
         if p is None:
@@ -248,8 +252,8 @@ class TenantService:
             return self._tried_result
 
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return changes by others, refused packets, and limits that members will meet; ``resolved``: also those that
-        have ended."""
+        """Return changes by other programs, refused packets, and limits that affect members;
+        ``resolved``: also those that have ended."""
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
@@ -264,8 +268,8 @@ class TenantService:
         return [one for one in out if resolved or one.ended_s is None]
 
     def isolation(self, guids: Iterable[int]) -> Isolation:
-        """Read the tables of the whole subnet, and return which ports can exchange packets with ``guids`` although no
-        partition joins them."""
+        """Read the tables of the whole subnet, and return the ports that can exchange packets with
+        ``guids`` although no partition contains both."""
         if self.programmer is None:
             raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
         with self._isolating:

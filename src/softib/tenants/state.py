@@ -1,7 +1,7 @@
 """The target state of the subnet: tenants and partitions by name and P_Key, and a draft of a change over them.
 
-A :class:`Draft` is read like the state below it, and records its changes; they take effect when its
-rows are in the database.
+A :class:`Draft` is read like the state below it, and records its changes; they become part of that
+state when its rows are in the database.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class State:
         return self.tenants.get(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Return clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
+        """Return the clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
         return self.quarantine.get(pkey, -math.inf)
 
     def isolated_port(self, name: str) -> IsolatedPort | None:
@@ -97,7 +97,7 @@ class State:
         return self.owned.get(tenant, 0)
 
     def wanted(self, guid: int, manager: int = 0) -> set[int]:
-        """Return the P_Keys, with their membership bits, that the table of ``guid`` shall hold.
+        """Return the P_Keys, with their membership bits, that the table of ``guid`` should contain.
         ``manager``: the port of the subnet manager, always a full member of the default
         partition."""
         keys = {p.membership(guid) for k in self.memberships(guid) if (p := self.partitions.get(k)) is not None}
@@ -172,7 +172,7 @@ class Draft:
         return count
 
     def put(self, partition: Partition) -> None:
-        """Enter a partition, or a changed one."""
+        """Add a partition, or replace a changed one."""
         self._members(self.partition(partition.pkey), partition)
         self.partitions[partition.pkey] = partition
 
@@ -228,9 +228,10 @@ class Draft:
         return {name: rows for name, rows in tables.items() if rows}
 
     def undo(self, rows: Rows, until_s: float, later: Sequence[tuple[int, Rows]] = ()) -> None:
-        """Restore each row that is still as a change left it; rows changed later stay. ``later``: number and rows of
-        the revisions since. A P_Key that they gave to another partition stays as it is, with its members. P_Keys that
-        end are in quarantine until ``until_s``."""
+        """Restore each row that is still as the change left it; rows that changed later stay.
+        ``later``: number and rows of the later revisions. A P_Key that they gave to another
+        partition stays unchanged, with its members. P_Keys of ended partitions are in quarantine
+        until ``until_s``."""
         for name, before, after in rows.get("tenant", []):
             if _tenant(after) == self.tenant(name):
                 self.tenants[name] = _tenant(before)
@@ -247,8 +248,8 @@ class Draft:
                 self._undo_partition(pkey, heads.get(pkey), changed, until_s)
 
     def _given_away(self, left: dict[int, Any], later: Sequence[tuple[int, Rows]]) -> set[int]:
-        """Return P_Keys whose partition ended, began or got another tenant later, unless it is
-        again as it was. ``left``: the rows of partitions as the change left them."""
+        """Return P_Keys whose partition ended, began or got another tenant later, unless its state
+        is the same again. ``left``: the rows of partitions as the change left them."""
         left, given = dict(left), set[int]()
         for _, rows in later:
             for pkey, before, after in rows.get("partition", []):

@@ -30,7 +30,8 @@ __all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
 SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports"}
-"""Versions of the schema with the present tables of tenants and partitions: their backups can be restored."""
+"""Versions of the schema with the present tables of tenants and partitions: backups of these
+versions can be restored."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
 BUSY_MS = 2000
@@ -70,7 +71,7 @@ class Revision:
 
 class Store:
     """The open database of ``folder``, which is created if it does not exist. Only one process may open it at a time.
-    Raises :class:`InputError` if another process has it, or it cannot be read."""
+    Raises :class:`InputError` if another process has it open, or if it cannot be read."""
 
     def __init__(self, folder: Path):
         self.folder, self.path = folder, folder / FILE
@@ -157,7 +158,7 @@ class Store:
         return None if row is None else _revision(row)
 
     def has_request(self, owner: str, request_id: str) -> bool:
-        """Return whether this owner sent a request of this id before."""
+        """Return whether this owner has sent a request with this ID before."""
         query = "SELECT 1 FROM revision WHERE owner = ? AND request_id = ?"
         return bool(self.read(query, (owner, request_id)))
 
@@ -172,7 +173,7 @@ class Store:
         return [(int(one), json.loads(rows)) for one, rows in self.db.execute(query, (number,))]
 
     def unprogrammed(self) -> list[Revision]:
-        """Return revisions that are only durable, or wait for members: the oldest first."""
+        """Return revisions that are only durable, or wait for members; the oldest first."""
         rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
         return [_revision(row) for row in rows]
 
@@ -184,8 +185,8 @@ class Store:
 
     @contextmanager
     def transaction(self, waits: bool = True) -> Iterator[None]:
-        """Writes of the block are durable at its end, or absent (:class:`Unavailable`). Without ``waits``, a power cut
-        may take them back."""
+        """Writes of the block are durable at its end, or have no effect (:class:`Unavailable`).
+        Without ``waits``, they may be lost in a power cut."""
         try:
             with self._writes:
                 self.db.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
@@ -201,7 +202,7 @@ class Store:
             raise Unavailable(f"{self.path}: {error}; no change was made, send the request again") from None
 
     def try_write(self) -> str:
-        """Return why the database cannot be written now, "" if a write of one page succeeds."""
+        """Return the reason why the database cannot be written now, "" if a write of one page succeeds."""
         try:
             with self.transaction(waits=False):
                 count = int(self.db.execute("PRAGMA user_version").fetchone()[0])
@@ -247,8 +248,8 @@ class Store:
         return int(done.lastrowid or 0)
 
     def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
-        """Set the state of revisions, and add ``detail`` to their text, without the ports that they waited for; within
-        a transaction."""
+        """Set the state of revisions, and add ``detail`` to their text, which then omits the ports
+        for which they waited; within a transaction."""
         self.db.executemany(
             "UPDATE revision SET state = ?, settled_s = ?, detail = without_waiting(detail) || ? WHERE id = ?",
             [(state, at_s, f"; {detail}" if detail else "", number) for number in numbers],
@@ -289,8 +290,8 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
 
 
 def _fitting(number: int) -> int:
-    """Return the number, or the nearest that SQLite can hold: a client's may be larger than any
-    revision's."""
+    """Return the number, or the nearest one that SQLite can store: a number from a client may be
+    larger than that of any revision."""
     return max(-MOST, min(number, MOST))
 
 

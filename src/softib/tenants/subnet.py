@@ -1,5 +1,5 @@
-"""Contents of the subnet's ports, read by MADs: the ports, and their P_Key tables as last read. For one thread,
-except where noted."""
+"""Contents of the subnet's ports, read by MADs: the ports, and their P_Key tables as last read.
+Only one thread may use it, except where stated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Port:
     is its own (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
     in front of it if that enforces partitions (else -1). ``entries``: the
     smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
-    the port itself. ``shared``: it has virtual ports, whose P_Keys are in the switch port's table, too."""
+    the port itself. ``shared``: the port has virtual ports, whose P_Keys are also in the switch port's table."""
 
     guid: int
     name: str
@@ -48,8 +48,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The P_Keys in a port's table, in order, and those of the switch port in front of it (None: that does not
-    enforce partitions), which is ``shared`` by several."""
+    """The P_Keys in a port's table, in order, and those of the switch port in front of it (None:
+    that port does not enforce partitions), which several ports have in common if it is
+    ``shared``."""
 
     port: tuple[int, ...]
     leaf: frozenset[int] | None
@@ -74,18 +75,18 @@ class SubnetView:
         self._reader: SubnetReader | None = None
         self.ports: dict[int, Port] = {}
         self.tables: dict[int, Held] = {}
-        """PortGUID → its table as last read; of ports that answered then."""
+        """PortGUID → its table as last read; only of ports that answered then."""
         self.last: dict[int, Held] = {}
-        """The same, also of ports that do not answer any more: they may still hold these P_Keys."""
+        """The same, including ports that no longer answer: they may still have these P_Keys."""
         self._holders: dict[int, set[int]] = {}
-        """P_Key → the ports that hold it in ``last``."""
+        """P_Key → the ports with this key in ``last``."""
         self.manager = 0
         """PortGUID of the master subnet manager; 0: not on a host."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
         self.unchecked: frozenset[int] = frozenset()
-        """PortGUIDs of hosts whose switch port could check P_Keys, and does not (PartitionEnforcementInbound, IBA
-        14.2.5.6)."""
+        """PortGUIDs of hosts whose switch port could check P_Keys but does not
+        (PartitionEnforcementInbound, IBA 14.2.5.6)."""
 
     @property
     def is_open(self) -> bool:
@@ -93,7 +94,7 @@ class SubnetView:
         return self._reader is not None
 
     def room(self, guid: int) -> int:
-        """Return entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
+        """Return the number of entries of the tables for ``guid``; 0 if it was never discovered. For any thread."""
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
 
@@ -127,8 +128,8 @@ class SubnetView:
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
     def look_for_master(self) -> bool:
-        """Read from the port of this host which port is the master subnet manager's. Returns whether that manager
-        confirms that it is the master."""
+        """Read from this host's port which port is that of the master subnet manager. Returns
+        whether that manager confirms that it is the master."""
         if self._opened is None:
             return False
         try:
@@ -187,8 +188,8 @@ class SubnetView:
                 )
 
     def read(self, guids: Iterable[int]) -> dict[int, Held]:
-        """Read the tables of these ports; ports that do not answer lose their old tables. Raises :class:`PeerError` if
-        the wire into the subnet is lost."""
+        """Read the tables of these ports; the old tables of ports that do not answer are dropped.
+        Raises :class:`PeerError` if the wire into the subnet is lost."""
         ports = [self.ports[g] for g in guids if g in self.ports]
         if not ports:
             return {}
@@ -227,7 +228,7 @@ class SubnetView:
                 self._holders.setdefault(pkey, set()).add(guid)
 
     def holders(self, pkey: int) -> tuple[int, ...]:
-        """Return the ports whose tables held ``pkey`` when they were last read. For any thread."""
+        """Return the ports whose tables contained ``pkey`` when they were last read. For any thread."""
         return tuple(self._holders.get(pkey, ()))
 
     def held_keys(self) -> set[int]:
@@ -239,8 +240,8 @@ class SubnetView:
         return SubnetView(self._open)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:
-        """Use the wire and the ports of ``other``, and if it read the ``whole`` subnet its tables, except those of
-        ports read here later (``newer``)."""
+        """Use the wire and the ports of ``other``; if it read the ``whole`` subnet, also its
+        tables, except those of ports that were read here later (``newer``)."""
         self.close()
         self._opened, self._reader = other._opened, other._reader
         tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
@@ -258,8 +259,9 @@ class SubnetView:
 
 
 def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
-    """Return the partitions in the ports' tables: the default one by the membership of most ports,
-    without the ``manager``'s, and each other with the members whose tables have it."""
+    """Return the partitions in the ports' tables: the default one with the membership of most ports
+    (without the ``manager``'s port), and each other one with the members whose tables contain
+    it."""
     members: dict[int, dict[int, Member]] = {}
     first: dict[int, bool] = {}
     for guid, held in sorted(tables.items()):

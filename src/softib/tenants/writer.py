@@ -1,9 +1,9 @@
-"""The only thread that writes changes: it takes the waiting ones, checks each against those in
-front of it, commits them together and then answers all of them.
+"""The only thread that writes changes: it takes the waiting changes, checks each against the ones
+before it, commits them together and then answers all of them.
 
-A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
-Results of programming share these commits too. A record lost in a power cut needs no separate sync: its
-revision is programmed again at the next start.
+A commit waits some milliseconds for the disk, so hundreds of changes per second must use common
+commits. Results of programming use these commits, too. A record lost in a power cut needs no
+separate sync: its revision is programmed again at the next start.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class Done:
     """A durable change: its revision, and the GUIDs whose tables it changes (``everyone``: those of
     all ports), in these partitions.
 
-    ``joined``, ``left``: (P_Key, GUID) of new and former members; ``released``: P_Keys whose quarantine an operator
-    ended; ``rested``: P_Keys in quarantine since; ``repeated``: the same request came before, and had no effect now.
+    ``joined``, ``left``: (P_Key, GUID) of new and former members; ``released``: P_Keys whose
+    quarantine an operator ended; ``rested``: P_Keys that are in quarantine since then;
+    ``repeated``: the same request was received before, and has no effect now.
     """
 
     revision: int
@@ -69,8 +70,9 @@ def done_of(number: int, text: str, rows: Rows) -> Done:
 
 @dataclass
 class Request:
-    """One waiting change. ``digest`` identifies the content of ``request_id``, which is one of ``owner``.
-    ``may_see`` raises :class:`Forbidden` if the sender has no right, now, to the answer of its earlier request."""
+    """One waiting change. ``digest`` identifies the content of ``request_id``, which belongs to
+    ``owner``. ``may_see`` raises :class:`Forbidden` if the sender no longer has the right to see
+    the answer to its earlier request."""
 
     change: Change
     actor: str
@@ -80,7 +82,7 @@ class Request:
     owner: str = ""
     may_see: Callable[[Draft, Done], None] | None = None
     returns: bool = False
-    """P_Keys return to the partitions that had them: an undo."""
+    """P_Keys return to their former partitions: an undo."""
     answer: Future[Done] = field(default_factory=Future)
 
 
@@ -111,8 +113,9 @@ class Writer:
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
-        """Held while the state changes and ``committed`` receives the changes; taken by a reader that needs a
-        consistent view of several partitions, or of the state and the changes that are not programmed."""
+        """Held while the state changes and ``committed`` receives the changes. A reader takes it if
+        it needs a consistent view of several partitions, or of the state and the changes that are
+        not programmed."""
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Done]:
@@ -142,8 +145,8 @@ class Writer:
             self._commit([r for r in requests if r.answer.set_running_or_notify_cancel()])
 
     def _commit(self, together: list[Request]) -> None:
-        """Commit the changes, then answer: an error of one may come from another of them, which is not durable if the
-        commit fails."""
+        """Commit the changes, then answer: the error of one change may be caused by another one,
+        which is not durable if the commit fails."""
         batch, results = Draft(self.state), list[tuple[Request, Done | Exception]]()
         try:
             with self.store.transaction(waits=bool(together)):
@@ -173,7 +176,7 @@ class Writer:
                 request.answer.set_exception(result)
 
     def _one(self, batch: Draft, request: Request) -> Done | Exception:
-        """Apply one change over those of the batch before it. Returns its error, if it has one."""
+        """Apply one change on top of the earlier ones of the batch. Returns its error, if there is one."""
         try:
             earlier = self._earlier(batch, request)
             if earlier is not None:

@@ -1,8 +1,9 @@
-"""Read access: on loopback for every user of this machine; otherwise for clients with the token. The
-threat model is in docs/security.md.
+"""Read access: on loopback for every user of this machine; on other addresses only for clients with
+the token. The threat model is in docs/security.md.
 
-A browser page of another site can send requests to loopback and, by a name that it re-binds to 127.0.0.1, read the
-answers: so the Host header must be one that the server was started for.
+A browser page of another site can send requests to loopback, and can read the answers through a
+name that it maps to 127.0.0.1. Therefore the Host header must be a name for which the server was
+started.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-"""Headers of every answer: no external resources, pages only in frames of this server, no disclosure of
-a token in an address to other sites. An answer may have its own policy."""
+"""Headers of every answer: no external resources; pages only in frames of this server; no token in
+the Referer sent to other sites. An answer may have a separate policy."""
 
 
 def new_token() -> str:
@@ -53,8 +54,8 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """Return the Content-Security-Policy of a softib page with scripts inside: only those may run,
-    identified by their hashes (CSP level 2, hash sources)."""
+    """Return the Content-Security-Policy of a softib page with embedded scripts: only these may
+    run, identified by their hashes (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
     return (
@@ -64,12 +65,12 @@ def policy_of(page: str) -> str:
 
 
 class Access:
-    """An ASGI wrapper: refuses methods that change something, foreign Host headers, and, with ``token``, clients
-    without it.
+    """An ASGI wrapper that refuses methods that change something, foreign Host headers, and, with
+    ``token``, clients without it.
 
-    The token arrives as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, and is then kept in a cookie
-    (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port); empty:
-    any, for a server that has a token.
+    The token arrives as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, and is then
+    kept in a cookie (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port);
+    if it is empty, all names are accepted, for a server with a token.
     """
 
     def __init__(self, app: App, token: str | None, hosts: frozenset[str]):

@@ -69,7 +69,7 @@ class LinkRow(Result):
 
 @dataclass
 class DownRow(Result):
-    """A missing cable or node that was seen before."""
+    """A missing cable or node that was read before."""
 
     what: Literal["cable", "node"]
     a: str
@@ -78,7 +78,7 @@ class DownRow(Result):
     since: float
     """In seconds since 1970."""
     named: bool
-    """A finding names both ends of the cable, or a node at an end is missing."""
+    """Whether a finding names both ends of the cable, or a node at an end is missing."""
 
 
 @dataclass
@@ -152,7 +152,7 @@ class ModuleRow(Result):
 
 @dataclass
 class EventRow(Result):
-    """Something that happened while the server watched."""
+    """An event while the server was running."""
 
     time: float
     """In seconds since 1970."""
@@ -185,9 +185,9 @@ class FabricAnswer(Result):
     hosts: int
     cables: int
     time: float
-    """When it was read last, in seconds since 1970."""
+    """Time of the last reading, in seconds since 1970."""
     version: int
-    """Grows when a node, cable, table or finding changed."""
+    """Number that increases when a node, cable, table or finding changes."""
     age_s: float
     stale: bool
     drawn: int
@@ -271,7 +271,7 @@ class MapAnswer(Result):
 
 @dataclass
 class ValuesAnswer(Result):
-    """Colours of the map: one byte an edge or node, in base64."""
+    """Colours of the map: one byte per edge or node, in base64."""
 
     drawn: int
     version: int

@@ -31,7 +31,8 @@ __all__ = ["STATIC", "VENDOR", "app_of"]
 
 STATIC = Path(__file__).parent / "static"
 VENDOR = STATIC / "vendor"
-"""Libraries that draw the map, fetched at setup from a package index (``make web``); not part of the repository."""
+"""Libraries that draw the map, downloaded at setup from a package index (``make web``); they are
+not part of the repository."""
 
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]
@@ -42,7 +43,7 @@ NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT f
 
 
 def app_of(served: Served) -> FastAPI:
-    """Return the application; :class:`softib.web.access.Access` decides who may use it."""
+    """Return the application; access is controlled by :class:`softib.web.access.Access`."""
     app = FastAPI(
         title="softib",
         version=__version__,
@@ -74,8 +75,8 @@ class Refusal(BaseModel):
 
 
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
-    """Return an invalid parameter: its name and the permitted values, in ``detail`` like every
-    other error; the value that was sent is not returned."""
+    """Return the error for an invalid parameter: its name and the permitted values, in ``detail``
+    like every other error; the received value is not returned."""
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors())
     return JSONResponse({"detail": wrong}, 422)
@@ -130,7 +131,7 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/fabric", responses=answers_of("fabric"))
     def fabric() -> dict[str, Any]:
-        """The served fabric: counts, when it was read last and how old that is, and the state of its subnet manager."""
+        """The served fabric: counts, time and age of the last reading, and the state of its subnet manager."""
         return _fabric_document(served)
 
     @app.get("/api/v1/nodes", responses=answers_of("nodes"))
@@ -160,8 +161,8 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/counters", responses=answers_of("counters"))
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """PerfMgt counters of ports as the last round read them, null if no device answered: data in words of four
-        bytes, wait in ticks, the rest in events."""
+        """PerfMgt counters of ports from the last round, null if no device answered: data in words
+        of four bytes, wait in ticks, the other counters in events."""
         now = served.now
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
@@ -173,21 +174,21 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/down", responses=answers_of("down"))
     def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Missing cables and nodes that were seen before, with the clock time since when; the newest
-        first."""
+        """Missing cables and nodes that were read before, with the clock time at which they
+        disappeared; the newest first."""
         return page_of(down_document(then(at)), offset, limit)
 
     @app.get("/api/v1/jobs", responses=answers_of("jobs"))
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, the jobs with which each shares links,
-        how much slower than alone it is expected to be, and the number of its colour."""
+        """The jobs of ``--jobs`` that ran at ``at``: hosts, cables, the jobs with which each shares
+        links, the expected slowdown relative to running alone, and the number of its colour."""
         placed = then(at).jobs
         table = [] if placed is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(placed.table)]
         return page_of(table, offset, limit)
 
     @app.get("/api/v1/shared-links", responses=answers_of("shared-links"))
     def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Links that two or more jobs may use, those of most jobs first."""
+        """Links that two or more jobs may use; links of most jobs first."""
         placed = then(at).jobs
         return page_of([] if placed is None else placed.shared(), offset, limit)
 
@@ -211,8 +212,8 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
     def modules(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
-        """Modules and cables: vendor, part and serial number, length, temperature, optical power, if devices or the
-        file report them."""
+        """Modules and cables: vendor, part and serial number, length, temperature and optical
+        power, if devices or the file report them."""
         return sorted_page(_or_404(lambda: served.then(at)).modules, q, sort, offset, limit)
 
     @app.get("/api/v1/events", responses=answers_of("events"))
@@ -226,8 +227,9 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
         offset: Offset = 0,
         limit: Limit = 100,
     ) -> dict[str, Any]:
-        """Events while the server watched, the newest first: ports that went down or came up, nodes, traps, sweeps,
-        managers, findings that appeared or went, and the source itself.
+        """Events while the server was running, the newest first: ports that went down or came up,
+        nodes, traps, sweeps, managers, findings that appeared or disappeared, and the source
+        itself.
         """
         rows = [
             e.to_json()
@@ -241,14 +243,14 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
 def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/findings", responses=answers_of("findings"))
     def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The findings of ``softib check`` on the cables and tables, and of ``softib diagnose`` on the counters
-        over time (those of the twenty minutes before ``at``), worst first."""
+        """The findings of ``softib check`` on the cables and tables, and of ``softib diagnose`` on
+        the counters over time (of the twenty minutes before ``at``), worst first."""
         return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
     @app.get("/api/v1/path", responses=answers_of("path"))
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
-        """Why packets from ``a`` to ``b`` take their path (``softib path``): by the tables that were read, or those
-        that the default engine makes for a file."""
+        """The reason why packets from ``a`` to ``b`` take their path (``softib path``), according
+        to the recorded tables, or for a file the tables of the default engine."""
         now = served.now
         explain = served.explain
         if explain is None or not served.knows_paths:
@@ -257,7 +259,7 @@ def _answers(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/search", responses=answers_of("search"))
     def search(q: Annotated[str, Query(min_length=1, max_length=200)], limit: Limit = 20) -> dict[str, Any]:
-        """Nodes of the map whose name or GUID contains ``q``, those that begin with it first."""
+        """Nodes of the map whose name or GUID contains ``q``; those that begin with ``q`` come first."""
         now, wanted = served.now, q.lower()
         names = now.names
         guids = [f"{g:016x}" for g in now.seen.fabric.node_guid.tolist()]
@@ -280,8 +282,8 @@ def _answers(app: FastAPI, served: Served) -> None:
         until: Clock = LAST,
         limit: Limit = 1000,
     ) -> dict[str, Any]:
-        """Load (share of the link), wait (share of time) and errors of one port at each kept time, at most
-        ``limit`` of them at even intervals; null if unknown."""
+        """Load (share of the link), wait (share of time) and errors of one port at each stored
+        time, at most ``limit`` times at even intervals; null if unknown."""
         now = served.now
         rows = _rows_of(now, node)
         port = next((r for r in rows.tolist() if int(now.fabric.port_num[r]) == portnum), None)
@@ -294,14 +296,14 @@ def _answers(app: FastAPI, served: Served) -> None:
 def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/map", responses=answers_of("map"))
     def fabric_map(at: Clock | None = None) -> dict[str, Any]:
-        """The map, now or of the kept time ``at``: positions of nodes, and edges; it changes when ``drawn`` of
-        ``/api/v1/values`` does (below 0: a map of an earlier time)."""
+        """The map, now or at the stored time ``at``: positions of nodes, and edges; it changes when
+        ``drawn`` of ``/api/v1/values`` does (below 0: a map of an earlier time)."""
         return _or_404(lambda: map_document(served.then(at)))
 
     @app.get("/api/v1/values", responses=answers_of("values"))
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
-        """The values for the colours of the map's edges, now or at the kept time nearest to ``at``; with
-        ``by=jobs`` for one ``job`` or for all."""
+        """The values for the colours of the map's edges, now or at the stored time nearest to
+        ``at``; with ``by=jobs`` for one ``job`` or for all."""
         return _or_404(
             lambda: {
                 **values_document(served.then(at), served.sample(at), by, job),
@@ -337,8 +339,8 @@ def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/labs", include_in_schema=False)
     @app.get("/labs/{number}", include_in_schema=False)
     def laboratory(request: Request, number: int | None = None) -> HTMLResponse:
-        """The laboratories, or one of them, with the judgement of the fields of its form. Nothing of this machine is
-        changed: files are judged in a scratch folder."""
+        """The laboratories, or one of them, with an evaluation of the fields of its form. Nothing
+        on this machine is changed: files are evaluated in a temporary folder."""
         if served.labs is None:
             raise HTTPException(404, "there are no laboratories here")
         make, given = served.labs, dict(request.query_params)
@@ -352,7 +354,7 @@ def _pages(app: FastAPI, served: Served) -> None:
 
 
 def _rows_of(now: Now, node: str | None) -> np.ndarray:
-    """Return port rows of a node, by its number; of all nodes without one."""
+    """Return port rows of a node, by its number; without a number, those of all nodes."""
     f = now.fabric
     if node is None:
         return np.arange(f.sizes.ports)

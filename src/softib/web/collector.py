@@ -27,12 +27,12 @@ __all__ = ["Collector", "cables_mark", "tables_mark"]
 
 
 def cables_mark(f: Fabric) -> bytes:
-    """Changes with nodes, names and cables, except one time in 2^32."""
+    """Return a number that changes with nodes, names and cables, except one time in 2^32."""
     return _mark(f.node_guid, f.port_peer, f.node_desc)
 
 
 def tables_mark(f: Fabric) -> bytes:
-    """Changes with forwarding tables and port states, likewise."""
+    """Return a number that changes with forwarding tables and port states, in the same way."""
     return _mark(f.lft, f.port_info)
 
 
@@ -45,13 +45,14 @@ def _mark(*columns: np.ndarray) -> bytes:
 
 LEAST_REREAD_S = 30.0
 SHARE = 0.05
-"""Reading cables and tables takes at most this share of the time, …"""
+"""Maximum share of the time for reading cables and tables, …"""
 SOON = 4.0
-"""… but after a port went up or down it is done when this many times the duration of the last reading have passed."""
+"""… and the interval after a port went up or down, as a multiple of the duration of the last reading."""
 
 
 class Collector:
-    """One poller of the source that ``open_`` opens; for one thread. ``watch`` is None until it is open."""
+    """One poller of the source that ``open_`` opens; only one thread may use it. ``watch`` is None
+    until the source is open."""
 
     def __init__(self, name: str, open_: Callable[[], Opened], in_flight: int = 4):
         self.name, self._open, self._pace = name, open_, Pace(most=in_flight)
@@ -126,15 +127,14 @@ class Collector:
 
 
 def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return counts that grow when the manager of a running fabric sees a change: its traps and
-    sweeps."""
+    """Return counts that increase when the manager of a running fabric detects a change: its traps and sweeps."""
     traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
     sweeps = reported.get("sm", {}).get("sweeps")
     return () if not reported else (sorted(traps.items()), sweeps)
 
 
 def _same_states(before: Reading, now: Reading) -> bool:
-    """Return whether the same ports are up in both."""
+    """Return whether the same ports are up in both readings."""
     name = "physical_state"
     if len(before.guid) != len(now.guid) or name not in before.level or name not in now.level:
         return False

@@ -16,14 +16,13 @@ __all__ = ["BACKLOG", "bounded_protocol", "most_connections"]
 
 MOST = 512
 BACKLOG = 16
-"""Connections that are accepted together: asyncio takes this many before any of them is counted."""
+"""Maximum number of connections accepted together: asyncio accepts this many before any of them is counted."""
 RESERVE = 32 + 2 * BACKLOG
-"""Descriptors that are left for the fabric, the history, files, and connections that are not
-counted yet."""
+"""Number of descriptors reserved for the fabric, the history, files, and connections that are not counted yet."""
 REQUEST_S = 10.0
-"""A request, or the next one of a connection, must have arrived whole within this time."""
+"""Time in seconds within which a request, or the next request of a connection, must have arrived completely."""
 UNREAD_S = 30.0
-"""A client that does not read its answer for this long is disconnected."""
+"""Time in seconds after which a client that does not read its answer is disconnected."""
 OVERDUE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -96,7 +95,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
                 self._unread = None
 
         def _watch(self) -> None:
-            """Time limit of a request that has not arrived completely."""
+            """Limit the time of a request that has not arrived completely."""
             waits = self.cycle is None or self.cycle.response_complete or self.conn.their_state is h11.SEND_BODY
             if waits and self._timer is None and not self.transport.is_closing():
                 self._timer = self.loop.call_later(REQUEST_S, self._overdue)

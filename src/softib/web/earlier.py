@@ -1,5 +1,5 @@
-"""The state at an earlier time: the map, the findings and the jobs of that time. For the server's
-rounds each change is kept; for earlier times it is judged from the history on request."""
+"""The state at an earlier time: the map, the findings and the jobs at that time. Each change in the
+server's rounds is stored; for earlier times, findings are computed from the history on request."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None)
 
 
 MOST_CHANGES, PORTS = 300, 2_000_000
-"""Changes that are kept: as many as have :data:`PORTS` ports in all on large fabrics (a map takes some 200 bytes a
-port), but at least eight."""
+"""Maximum number of stored changes: on large fabrics as many as have :data:`PORTS` ports in total
+(a map takes about 200 bytes per port), but at least eight."""
 JUDGED = 16
-"""Earlier times whose findings are kept in memory."""
+"""Number of earlier times whose findings are kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Change:
 
 
 class Earlier:
-    """Belongs to one :class:`~softib.web.served.Served`. Its thread calls :meth:`remember`; any
+    """Belongs to one :class:`~softib.web.served.Served`. Its own thread calls :meth:`remember`; any
     thread may call :meth:`at`."""
 
     def __init__(self, served: Served):
@@ -87,8 +87,7 @@ class Earlier:
         )
 
     def at(self, at_s: float | None) -> Now:
-        """Return the state at a clock time; None: now. Raises :class:`SoftibError` if the history
-        does not answer."""
+        """Return the state at a clock time; None: now. Raises :class:`SoftibError` if the history cannot be read."""
         served, now = self.served, self.served.now
         began = served.recent.times()[0] if served.recent.samples else now.time_s
         if at_s is None or (served.past is None and served.collector is None):
@@ -117,14 +116,14 @@ class Earlier:
         )
 
     def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
-        """Return the state in the history, with its cables checked and its counters judged."""
+        """Return the state in the history, with its cables checked and its counters evaluated."""
         stamp = -1.0 if self.served.jobs is None else JobsOnMap.stamp(self.served.jobs)
         key = at_s, hash((now.drawn, stamp))
         if key not in self._judged:
             jobs, problem = self._jobs(at_s, then, now)
             past = self.served.past
             assert past is not None
-            # Tables are not kept: the present ones are valid as long as the cables are the same as now.
+            # Tables are not stored: the present tables are valid as long as the cables are the same as now.
             same = cables_of(then.fabric) == cables_of(now.fabric)
             seen = past.observations(at_s)
             rules = () if seen is None else tuple(counter_findings(now.fabric if same else then.fabric, seen, jobs))
@@ -151,8 +150,8 @@ class Earlier:
         return self._judged[key]
 
     def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
-        """Return the jobs of the file that ran then, on the links by the present tables; and why
-        they are unknown."""
+        """Return the jobs of the file that ran at that time, on links according to the present
+        tables; and the reason if they are unknown."""
         if self.served.jobs is None or now.jobs is None:
             return None, ""
         try:

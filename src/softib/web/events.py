@@ -1,5 +1,5 @@
-"""Events while the server watched: ports that went down and came up, traps, sweeps, managers, findings, nodes, and
-the source itself."""
+"""Events while the server was running: ports that went down and came up, traps, sweeps, managers,
+findings, nodes, and the source itself."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def says_down(f: Finding) -> Cable | None:
 
 def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
     """Return ``findings`` with one finding for each cable that is down, worst first. A finding of
-    ``before`` stays while its cable is down, unless ``findings`` names both its ends otherwise.
+    ``before`` is kept while its cable is down, unless another finding of ``findings`` names both
+    its ends.
 
-    A cable that was never read comes from the pattern: it is kept while other devices are down, which
-    may hide the pattern.
+    A finding about a cable that was never read comes from the learned pattern: it is kept while
+    other devices are down, which may hide the pattern.
     """
     here = cables_of(seen.fabric) - seen.down.keys()
     linked = {end for cable in here for end in cable}
@@ -70,7 +71,7 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
 
 
 def _is_up(f: Finding) -> Finding:
-    """Return a link failure that was judged before its link came back."""
+    """Return whether a link failure was found before its link came up again."""
     return replace(f, message=f.message.removesuffix(", and is down"), evidence={**f.evidence, "down": False})
 
 
@@ -82,9 +83,9 @@ def _with(lead: Finding, also: Finding) -> Finding:
 T = TypeVar("T")
 Kind = Literal["port", "node", "trap", "sweep", "manager", "finding", "source"]
 KEPT = 2000
-"""Events that are kept of each kind."""
+"""Maximum number of stored events of each kind."""
 AT_ONCE = 200
-"""Events of a kind that one round adds; the rest are reported as one event."""
+"""Maximum number of events of a kind from one round; more are reported as one event."""
 TRAPS = {
     64: "GID in service",
     65: "GID out of service",
@@ -106,8 +107,8 @@ TRAPS = {
 
 @dataclass(frozen=True)
 class Event:
-    """``time_s``: clock of the round that showed it; ``severity``: info, warning or error;
-    ``node``, ``guid`` and ``portnum``: the place (None: no particular place)."""
+    """``time_s``: clock time of the round with the event; ``severity``: info, warning or error;
+    ``node``, ``guid`` and ``portnum``: the location (None: no particular location)."""
 
     time_s: float
     kind: Kind
@@ -124,7 +125,7 @@ class Event:
 
 
 class Events:
-    """Events of one :class:`~softib.web.served.Served`; written by its thread, read by any."""
+    """Events of one :class:`~softib.web.served.Served`; written by its thread, read by any thread."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Event]] = {}
@@ -144,7 +145,7 @@ class Events:
         return sorted(events, key=lambda e: -e.time_s)
 
     def _add(self, happened: Sequence[T], event: Callable[[T], Event]) -> None:
-        """Adds an ``event`` for each of ``happened``, or for the first of many."""
+        """Add an ``event`` for each of ``happened``, or for the first of many."""
         for one in happened[:AT_ONCE]:
             entry = event(one)
             self._keep(entry)
@@ -163,13 +164,13 @@ class Events:
         self._add([event], lambda one: one)
 
     def source(self, problem: str, at_s: float) -> None:
-        """The source no longer answers (``problem``: the reason), or answers again ("")."""
+        """Record that the source no longer answers (``problem``: the reason), or answers again ("")."""
         text = shown(problem) if problem else "the source answers again"
         self.add(Event(at_s, "source", "error" if problem else "info", text))
 
     def ports(self, one: Interval, name: Callable[[int], str], at_s: float) -> None:
-        """Changes of ports since the interval before: down, up, another rate, a link that failed and came back
-        between two rounds."""
+        """Record changes of ports since the previous interval: down, up, another rate, or a link
+        that failed and came up again between two rounds."""
         before, self._last = self._last, one
         state = one.level.get("physical_state")
         if state is None:
@@ -211,8 +212,8 @@ class Events:
         )
 
     def cables(self, before: Snapshot, now: Snapshot, name: Callable[[int], str], at_s: float) -> None:
-        """Changes in readings and rounds of cables whose ports no round reads: of a dead device, or down since
-        before the first round."""
+        """Record changes of cables that are known only from readings, because no round reads their
+        ports: cables of a dead device, or cables that were down before the first round."""
         if before is now:
             return
         old = cables_of(before.fabric) - before.down.keys()
@@ -314,8 +315,7 @@ def _keys(one: Interval, rows: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _rates(before: Interval, one: Interval) -> list[tuple[int, float, float]]:
-    """Return (row, rate before, rate now) of ports whose rate is another one, both known and above
-    0."""
+    """Return (row, previous rate, present rate) of ports whose rate changed; both rates are known and above 0."""
     name = "rate_gbps"
     if name not in before.level or name not in one.level or not len(before.guid):
         return []
@@ -331,8 +331,9 @@ def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severit
 
 
 def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
-    """Identifies a finding: its code and its ends in either order; for one about many ports only the code, since
-    these change. All findings that a cable is down are the same."""
+    """Return an identifier of a finding: its code and its ends in either order. For a finding about
+    many ports it is only the code, because the ports change. All findings that a cable is down have
+    the same identifier."""
     if (cable := says_down(f)) is not None:
         return "down", frozenset(cable)
     ends = frozenset((place.guid, place.portnum) for place in f.where)

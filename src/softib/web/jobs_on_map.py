@@ -1,4 +1,4 @@
-"""The jobs of a file on the map: the nodes and edges of each, and those that several share."""
+"""The jobs of a file on the map: the nodes and edges of each job, and those that several jobs share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from softib.web.rates import port_rows
 __all__ = ["SHARED", "JobsOnMap"]
 
 SHARED = 255
-"""Colour of an edge that several jobs may use; jobs have 1, 2 … 254, 1 …"""
+"""Colour of an edge that several jobs may use; jobs have the colours 1, 2 … 254, 1 …"""
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,20 @@ class JobsOnMap:
     @classmethod
     def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
         """Raises :class:`UnreadableFile` and :class:`InputError` for a file without jobs.
-        ``result`` may be brought up here."""
+        ``result`` may be brought up by this call."""
         return cls.placed(read_jobs(file), result, seen, drawn)
 
     @classmethod
     def placed(cls, stated: Sequence[ScheduledJob], result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """These jobs on the fabric of ``result``, which may be brought up here, drawn on the map of ``seen``."""
+        """Return these jobs on the fabric of ``result``, which may be brought up by this call,
+        drawn on the map of ``seen``."""
         tables = routed(result, None, None, quietly)
         links = place_jobs(tables.fabric, tables.graph, tables.lft, stated)
         return cls._drawn(links, tuple(links.to_json()), seen, drawn)
 
     def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """Return the same jobs on another map: ports are looked up by NodeGUID and portnum, and
-        those that are not on the map are omitted."""
+        """Return the same jobs on another map: ports are found by NodeGUID and portnum, and ports
+        that are not on the map are omitted."""
         return self._drawn(self.links, self.table, seen, drawn)
 
     @classmethod
@@ -86,8 +87,8 @@ class JobsOnMap:
         return names.index(name)
 
     def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return (uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only``
-        this job: its shared edges are SHARED, edges of others are 0."""
+        """Return (uint8[edges], uint8[nodes]): 0: no job; the job's colour; or :data:`SHARED`. If
+        ``only`` this job is given, its shared edges are SHARED, and edges of other jobs are 0."""
         count = self.uses.sum(axis=0)
         value = np.zeros(self.uses.shape[1], np.uint8)
         for j in range(len(self.uses)):
@@ -100,8 +101,7 @@ class JobsOnMap:
         return value, node
 
     def shared(self) -> list[dict[str, Any]]:
-        """Return links (each direction of a cable is one) that two or more jobs may use, those of
-        most jobs first."""
+        """Return links (each direction of a cable is one) that two or more jobs may use; links of most jobs first."""
         channels = np.flatnonzero(self.links.shared > 1)
         channels = channels[np.lexsort((self.links.port[channels], -self.links.shared[channels]))]
         f, names = self.links.fabric, [j.job.name for j in self.links.jobs]

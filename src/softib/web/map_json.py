@@ -1,5 +1,5 @@
-"""The map and its colour values, as columns of JSON: one document when the cabling changed, a small one every few
-seconds."""
+"""The map and its colour values, as columns of JSON: one document when the cabling has changed, and
+a small one every few seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["By", "Groups", "down_document", "groups_of", "map_document", "values
 
 
 TILES = 24
-"""Tiles side by side, and one below another, at most."""
+"""Maximum number of tiles side by side, and one below another."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
     free = drawn.block < 0
     block = np.where(free, n + tile, drawn.block)
     tiers = (block * 128 + tier)[racks]
-    # A tile is that of the level below's first switch: a group is never in two tiles.
+    # The tile of a switch is that of the first switch of the level below, so that a group is never in two tiles.
     ids, at = np.unique(tiers, return_inverse=True)
     at = at.reshape(-1)
     first = np.full(len(ids), n, np.int64)
@@ -68,7 +68,7 @@ def _tiles(drawn: Map) -> np.ndarray:
 
 
 def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: np.ndarray, key: np.ndarray) -> Groups:
-    """A group is at the mean position of its switches."""
+    """Return the groups: each is at the mean position of its switches."""
     _, of = np.unique(key, return_inverse=True)
     of = of.reshape(-1)
     k = int(of.max(initial=-1)) + 1
@@ -112,7 +112,7 @@ def _name(first: str, last: str, switches: int, hosts: int) -> str:
 By = Literal["load", "wait", "errors", "findings", "jobs"]
 """The values that edges can be coloured by."""
 REMOVED = 4
-"""Value of a node that is no longer there."""
+"""Value of a node that no longer exists."""
 
 
 def map_document(now: Now) -> dict[str, Any]:
@@ -146,12 +146,12 @@ def _level(g: Groups) -> dict[str, Any]:
 
 
 def values_document(now: Now, sample: Sample | None, by: By, job: str | None = None) -> dict[str, Any]:
-    """Return ``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port,
-    255 = the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the
-    largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's
-    number, 255 several (only of ``job`` if it is given). ``down``: 1 for edges without any
-    remaining cable. ``node``: the worst finding of each node, 4 if it is missing; its job with
-    ``by=jobs``."""
+    """Return ``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port
+    (255: the link is full); ``wait`` as a share of time; ``errors`` on a logarithmic scale up to
+    the largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the
+    job's number, 255 several (only of ``job`` if it is given). ``down``: 1 for edges without any
+    cable that is up. ``node``: the worst finding of each node, 4 if it is missing; with
+    ``by=jobs``, its job."""
     value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
     scale: float | None = None
     if by == "findings":
@@ -175,8 +175,8 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
 
 
 def down_document(now: Now) -> list[dict[str, Any]]:
-    """Return missing cables and nodes that were seen before, the newest first. ``named``: a finding
-    names both ends of the cable, or a node at an end is in the list."""
+    """Return missing cables and nodes that were read before, the newest first. ``named``: a finding
+    names both ends of the cable, or a node at an end is also missing."""
     at: dict[tuple[int, int | None], set[int]] = {}
     for i, finding in enumerate(now.findings):
         for p in finding.where:
@@ -211,7 +211,7 @@ def down_document(now: Now) -> list[dict[str, Any]]:
 
 
 def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:
-    """Return for each edge the worst of its ports."""
+    """Return the worst value of the ports of each edge."""
     rows = port_rows(now.seen.fabric, sample.guid, sample.portnum)
     edge = np.where(rows >= 0, now.map.edge_of_port[np.maximum(rows, 0)], -1)
     column = np.nan_to_num(np.asarray(getattr(sample, by), np.float64))
@@ -224,7 +224,7 @@ def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:
 
 
 def _down(now: Now) -> np.ndarray:
-    """Return bool[edges]: all cables of the edge are down."""
+    """Return bool[edges]: whether all cables of the edge are down."""
     f, m = now.seen.fabric, now.map
     lost = [end for cable in now.seen.down for end in cable]
     lost_ports = np.zeros(f.sizes.ports, bool)

@@ -20,7 +20,7 @@ from softib.natural_order import natural_rank
 __all__ = ["Map", "map_of"]
 
 ASPECT = 1.8
-"""Width over height of the whole map: a screen's."""
+"""Width over height of the whole map, as on a screen."""
 TIER_ROW = 3.0
 """Height of a row of switches; the distance between hosts is 1.0."""
 
@@ -102,7 +102,7 @@ def _place(
 def _blocks(
     f: Fabric, order: np.ndarray, part: np.ndarray, tier: np.ndarray, leaf: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> tuple[float, float]:
-    """Places switches and hosts of all blocks; the width and height of the grid that they fill."""
+    """Place the switches and hosts of all blocks; return the width and height of the grid that they fill."""
     switches = np.flatnonzero(part >= 0)
     if not len(switches):
         return 0.0, 0.0
@@ -136,15 +136,16 @@ def _blocks(
 
 
 def _across(blocks: int, width: float, height: float) -> int:
-    """Return blocks side by side so that the whole is about as wide as a screen, and its last row
-    is not nearly empty."""
+    """Return the number of blocks side by side for which the whole is about as wide as a screen,
+    and its last row is not nearly empty."""
     n = np.arange(1, blocks + 1)
     rows = -(-blocks // n)
     return int(n[np.argmin(np.abs(np.log(n * width / (rows * height) / ASPECT)) + 0.5 * (rows * n - blocks) / n)])
 
 
 def _under(hosts: np.ndarray, order: np.ndarray, leaf: np.ndarray, columns: int, x: np.ndarray, y: np.ndarray) -> None:
-    """Hosts in rows of ``columns`` below their leaf, in the order of names; relative to the leaf."""
+    """Place hosts in rows of ``columns`` below their leaf, in the order of names; positions are
+    relative to the leaf."""
     by = hosts[np.lexsort((order[hosts], leaf[hosts]))]
     nth = np.arange(len(by)) - np.searchsorted(leaf[by], leaf[by])
     x[by] = nth % columns - (columns - 1) / 2
@@ -154,7 +155,7 @@ def _under(hosts: np.ndarray, order: np.ndarray, leaf: np.ndarray, columns: int,
 def _rows(
     nodes: np.ndarray, order: np.ndarray, x: np.ndarray, y: np.ndarray, width: float, y0: float, step: float
 ) -> None:
-    """``nodes`` spread over ``width``, in several rows if they would be closer than 1.0."""
+    """Place ``nodes`` over ``width``, in several rows if they would be closer than 1.0."""
     if not len(nodes):
         return
     nodes = nodes[np.argsort(order[nodes], kind="stable")]

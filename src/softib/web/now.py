@@ -25,12 +25,12 @@ __all__ = ["Now"]
 
 @dataclass(frozen=True)
 class Now:
-    """The present state. ``fabric``: cables and tables as they were read last; ``seen``: everything
-    that was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
-    changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a
-    file. ``reading``: that round's counters (None: those of the file). ``stated`` returns known data of
-    ports other than their cables (None: no data). ``standing``: earlier findings about cables that may
-    still be down."""
+    """The present state. ``fabric``: cables and tables as last read; ``seen``: everything that was
+    ever read, which ``map`` shows. ``version`` increases when a node, cable, table or finding
+    changes; ``drawn`` when the map changes. ``time_s``: clock time of the last round, or of the
+    reading of a file. ``reading``: that round's counters (None: those of the file). ``stated``
+    returns known data of ports other than their cables (None: no data). ``standing``: earlier
+    findings about cables that may still be down."""
 
     fabric: Fabric
     seen: Snapshot
@@ -48,13 +48,13 @@ class Now:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """From cables and tables, and from counters over time; one for each cable that is down; worst first."""
+        """Findings from cables and tables, and from counters over time; one finding for each cable
+        that is down; worst first."""
         return one_a_cable((*self.rules, *self.checks), self.standing, self.seen)
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
-        """The table of nodes; this and the others are made once a reading, whatever the number of pages that are
-        read of them."""
+        """The table of nodes; each table is made once per reading, whatever the number of requested pages."""
         return columns.nodes(self.fabric)
 
     @cached_property

@@ -1,5 +1,5 @@
-"""The history of ``softib exporter --history``: counters from before the server started, and the maps
-of that time, with cables missing in the next topology."""
+"""The history of ``softib exporter --history``: counters from before the server started, and the
+maps of that time, including cables that are missing in the next topology."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ __all__ = ["KeptTopologies", "Past", "PastMap", "PastMaps"]
 
 
 KEPT_MAPS = 4
-"""Maps that are kept in memory."""
+"""Number of maps kept in memory."""
 
 
 class KeptTopologies(Protocol):
     """The source of topologies."""
 
     def topologies(self) -> list[float]:
-        """Return clock times from which each was valid, oldest first."""
+        """Return the clock times from which each topology was valid, oldest first."""
 
     def ports_of(self, since_s: float) -> ObservedPorts:
-        """Return the ports with a cable from then on."""
+        """Return the ports with a cable from that time on."""
 
 
 @dataclass(frozen=True)
 class PastMap:
-    """``since_s``: the time from which it was valid; ``seen``: with everything that was lost by then, which ``map``
-    shows, ``fabric`` without; ``drawn``: its number (below 0: not that of a present map)."""
+    """``since_s``: the time from which it was valid; ``seen``: the fabric with everything that was
+    missing then, which ``map`` shows; ``fabric``: without it; ``drawn``: its number (below 0: not
+    that of a present map)."""
 
     since_s: float
     seen: Snapshot
@@ -66,8 +67,7 @@ class PastMaps:
         self._cables: dict[float, frozenset[Cable]] = {}
 
     def at(self, time_s: float) -> PastMap | None:
-        """Return the map of that time (of the first topology for earlier times); None if none is
-        stored."""
+        """Return the map at that time (for earlier times, of the first topology); None if none is stored."""
         stamps = self.kept.topologies()
         if not stamps:
             return None
@@ -124,7 +124,7 @@ def _cables(ports: ObservedPorts) -> frozenset[Cable]:
 def _with(
     ports: ObservedPorts, older: dict[tuple[int, int], tuple[ObservedPorts, int]], lost: list[Cable]
 ) -> ObservedPorts:
-    """Return ``ports`` and the ends of missing cables, joined again."""
+    """Return ``ports`` with the ends of missing cables, connected again."""
     if not lost:
         return ports
     row = _rows(ports)
@@ -146,7 +146,7 @@ def _with(
 
 
 KEPT = 16
-"""Rounds that are kept in memory after they were requested once."""
+"""Number of rounds kept in memory after the first request."""
 
 
 class Past:
@@ -188,8 +188,8 @@ class Past:
         return sample
 
     def observations(self, time_s: float) -> Observations | None:
-        """Return the increases in the :data:`JUDGED_S` seconds before the round nearest to the time;
-        None without data."""
+        """Return the increases in the :data:`JUDGED_S` seconds before the round nearest to the
+        time; None without data."""
         times = self.history.times()
         if not len(times):
             return None
@@ -199,11 +199,11 @@ class Past:
         return self.history.observations(int(times[max(first, last + 1 - max(1, ROWS // ports))]), int(times[last]))
 
     def topologies(self) -> list[float]:
-        """Return clock times from which each kept topology was valid, oldest first."""
+        """Return the clock times from which each stored topology was valid, oldest first."""
         return [t / 1e9 for t in self.history.topologies().tolist()]
 
     def ports_of(self, since_s: float) -> ObservedPorts:
-        """Return the ports with a cable of the topology whose time is nearest."""
+        """Return the ports with a cable in the topology nearest to the time."""
         stamps = self.history.topologies()
         return self.history.ports_of(int(stamps[int(np.argmin(np.abs(stamps - np.int64(since_s * 1e9))))]))
 

@@ -1,5 +1,5 @@
-"""A Prometheus server as the history of the slider: its scrapes of ``softib exporter`` or treydock's exporter,
-queried for the time that is shown."""
+"""A Prometheus server as the history of the slider: its scrapes of ``softib exporter`` or
+treydock's exporter, queried for the selected time."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ __all__ = ["PastServer"]
 DAYS = 30.0
 """Limit of the search for the first scrape."""
 POINTS, SCRAPES = 500, 80
-"""Times of the slider; scrapes in the time that is judged, at 15 s."""
+"""Number of times of the slider; and number of scrapes in the evaluated time, at one per 15 s."""
 LEAST_STEP_S = 15.0
 LEAST_WINDOW_S = 150.0
-"""It contains two scrapes at one a minute."""
+"""Minimum window in seconds: it contains two scrapes at one per minute."""
 RATE_S = 300
-"""Rates are those of the five minutes before the time (which contain at least two scrapes at one a minute).
+"""Time in seconds before the selected time over which rates are computed (it contains at least two
+scrapes at one per minute).
 """
 KNOWN_S = 30.0
 """Interval of queries for the server's time range."""
@@ -48,9 +49,9 @@ WAIT = "softib_port_transmit_wait_ratio"
 
 
 class PastServer:
-    """The server at ``url``. ``fabric`` returns the present fabric, whose NodeGUIDs the ports of HCAs get (None:
-    not known yet). Raises :class:`PeerError` if it does not answer, :class:`InputError` if it has no data of
-    a fabric."""
+    """The server at ``url``. ``fabric`` returns the present fabric, from which the ports of HCAs
+    get their NodeGUIDs (None: not known yet). Raises :class:`PeerError` if the server does not
+    answer, :class:`InputError` if it has no data of a fabric."""
 
     def __init__(
         self, url: str, fabric: Callable[[], Fabric | None] = lambda: None, clock: Callable[[], float] = time.time
@@ -120,8 +121,8 @@ class PastServer:
         return values
 
     def _errors(self, when: float) -> dict[Key, int]:
-        """Return the increases of error counters above 0, from the first to the last time at which
-        they are. A counter that fell was cleared: its increase is unknown."""
+        """Return the increases of error counters, from the first to the last time at which they are
+        above 0. A counter that decreased was cleared: its increase is unknown."""
         rose: dict[Target, dict[Key, int]] = {}
         for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
             values, key = [v for _, v in one.samples], key_of(one.labels)
@@ -185,7 +186,7 @@ class PastServer:
 
 
 class _Maps:
-    """Maps by time; one is drawn for each set of cables, at whatever time it existed."""
+    """Maps by time; one map is drawn for each set of cables, at whatever time it existed."""
 
     def __init__(self, server: PastServer):
         self.server = server

@@ -21,7 +21,7 @@ from softib.monitor.reading import Reading
 __all__ = ["PortsSeen", "error_columns", "module_columns"]
 
 RATE_S = 300.0
-"""A shorter time does not give a rate: one event in three seconds would be a thousand an hour."""
+"""Minimum time in seconds for a rate: one event in three seconds would be a thousand per hour."""
 MODULE_TEXTS = {"vendor": "module_vendor", "part": "module_part", "serial": "module_serial", "kind": "cable_kind"}
 MODULE_LEVELS = {
     "temperature_c": "module_temperature_c",
@@ -57,8 +57,9 @@ class PortsSeen:
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """Return one row for each port with a cable, the worst first: bit error ratios beyond their
-    limits, then errors that increased in the last minutes, errors in all, bit error ratios.
+    """Return one row for each port with a cable, the worst first. They are sorted by bit error
+    ratios beyond their limits, then by errors that increased in the last minutes, by total errors,
+    and by bit error ratios.
 
     ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: their increase in
     ``observed_s`` seconds; ``per_hour``: the same as a rate, from
@@ -100,8 +101,9 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 
 
 def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return ports with a bit error ratio beyond its limit (bool[n]): before FEC, as errors are
-    many, at once; the others if :data:`RATE_S` or a file give them, or several errors."""
+    """Return ports with a bit error ratio beyond its limit (bool[n]). The ratio before FEC counts
+    immediately, because its errors are many; the others count if they cover :data:`RATE_S`, come
+    from a file, or result from several errors."""
     limits = shipped()
     sure = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
     worst = np.fmax(np.nan_to_num(ber["symbol"]), np.nan_to_num(ber["effective"]))
@@ -112,8 +114,8 @@ def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -
 def _rises(
     over: Observations | None, p: ObservedPorts
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], ErrorRatios]:
-    """For each port: the increase of its errors, the seconds in which it was measured, counter by counter; and the
-    sums from which ratios are made."""
+    """For each port: the increase of its errors, the seconds in which it was measured, both for
+    each counter; and the sums from which ratios are computed."""
     n = len(p)
     if over is None or not n or not len(over.ports) or not over.intervals:
         return np.zeros(n), np.zeros(n), {}, ErrorRatios(n)
@@ -129,7 +131,7 @@ def _rises(
 
 def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
     """Return one row for each port with known data of its module or cable: vendor, part and serial
-    number, kind and length of the cable, the module's measurements (of its lanes the weakest). None
+    number, kind and length of the cable, the module's measurements (the lowest of its lanes). None
     where unknown."""
     p, level = seen.ports, seen.aligned().level
     empty, unknown = np.full(len(p), "", object), np.full(len(p), np.nan)
@@ -149,7 +151,7 @@ def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 
 
 def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[Any]]:
-    """Return node, its GUID and port of ``rows``, and the port at the other end."""
+    """Return name, GUID and port number of ``rows``, and the port at the other end."""
     shown = dict(zip(f.node_guid.tolist(), distinct_names(f), strict=True))
     guid, number, peer = p.node_guid.tolist(), p.portnum.tolist(), p.peer.tolist()
     names = [shown.get(g, name) for g, name in zip(guid, p.node, strict=True)]
@@ -163,8 +165,7 @@ def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Return four digits of each; None for a value that is not a number, or that JSON cannot
-    express."""
+    """Return each number with four digits; None for a value that is not a number, or that JSON cannot express."""
     return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values.tolist()]
 
 

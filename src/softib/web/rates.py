@@ -1,5 +1,5 @@
-"""The activity of each port between two rounds, kept for a while: load, wait and errors over time.
-All values are derived from increases of counters."""
+"""The activity of each port between two rounds, stored for a limited time: load, wait and errors
+over time. All values are derived from increases of counters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Recent", "Sample", "port_rows", "sample_of"]
 
 @dataclass(frozen=True)
 class Sample:
-    """``time_s`` of the later reading (clock). By port (``guid`` uint64, ``portnum`` int32):
+    """``time_s``: clock time of the later reading. By port (``guid`` uint64, ``portnum`` int32):
     ``load`` float16, bytes sent as a share of the link's capacity, and ``wait`` float16, the share
-    of time in which data waited for credits, both NaN if unknown; ``errors`` uint16, the increase of
-    :data:`softib.monitor.ranking.ERRORS`, at most 65,535."""
+    of time in which data waited for credits, both NaN if unknown; ``errors`` uint16, the increase
+    of :data:`softib.monitor.ranking.ERRORS`, at most 65,535."""
 
     time_s: float
     guid: np.ndarray
@@ -37,7 +37,7 @@ def sample_of(one: Interval) -> Sample:
     for name in ERRORS:
         if name in one.increase:
             errors += one.increase[name]
-    # Counters of a link that changed its speed meanwhile may exceed its present capacity.
+    # Counters of a link whose speed has changed may exceed its present capacity.
     load = np.minimum(utilization(one), 16.0).astype(np.float16)
     return Sample(
         int(one.end_ns.max(initial=0)) / 1e9,
@@ -50,7 +50,7 @@ def sample_of(one: Interval) -> Sample:
 
 
 def port_rows(f: Fabric, guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
-    """Return rows in ``f`` of ports by NodeGUID and portnum; -1 if it has none. int64[n]"""
+    """Return rows in ``f`` of ports by NodeGUID and portnum; -1 if ``f`` does not contain the port. int64[n]"""
     if not f.sizes.nodes:
         return np.full(len(guid), -1, np.int64)
     order = np.argsort(f.node_guid, kind="stable")
@@ -61,13 +61,13 @@ def port_rows(f: Fabric, guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
 
 
 class Recent:
-    """The last ``keep`` samples: 18 bytes a port and sample."""
+    """The last ``keep`` samples: 18 bytes per port and sample."""
 
     def __init__(self, keep: int):
         self.samples: deque[Sample] = deque(maxlen=keep)
 
     def add(self, sample: Sample) -> None:
-        """Take a sample; one that is not later than the last is ignored."""
+        """Add a sample; a sample that is not later than the last is ignored."""
         if not self.samples or sample.time_s > self.samples[-1].time_s:
             self.samples.append(sample)
 
@@ -76,7 +76,7 @@ class Recent:
         return [s.time_s for s in list(self.samples)]
 
     def at(self, time_s: float | None) -> Sample | None:
-        """Return the sample nearest to ``time_s``; None: the newest. None if there is none yet."""
+        """Return the sample nearest to ``time_s``; None: the newest. None if there is no sample yet."""
         samples = list(self.samples)
         if not samples:
             return None

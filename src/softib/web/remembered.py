@@ -1,5 +1,5 @@
-"""Every node and cable that was seen while the server runs: one that goes down stays on the map, with the time
-since when."""
+"""Every node and cable that was read while the server runs: an item that goes down stays on the
+map, with the time at which it did."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ Cable = tuple[End, End]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``fabric``: everything that was seen. ``down``: maps each cable to the clock time since when it has not been
-    seen;
-    ``removed``: likewise for nodes, by NodeGUID."""
+    """``fabric``: everything that was seen. ``down``: maps each cable to the clock time since which
+    it has been missing; ``removed``: the same for nodes, by NodeGUID."""
 
     fabric: Fabric
     down: dict[Cable, float]
@@ -30,7 +29,7 @@ class Snapshot:
 
 
 class Remembered:
-    """The past content of a fabric. :meth:`take` is given each reading."""
+    """The earlier contents of a fabric. :meth:`take` is called with each reading."""
 
     def __init__(self) -> None:
         self._nodes: frozenset[tuple[int, bytes]] = frozenset()
@@ -38,15 +37,15 @@ class Remembered:
         self.now: Snapshot | None = None
 
     def begin(self, kept: Snapshot) -> None:
-        """The known state before the first reading: its cables and nodes that no reading sees stay, with the time
-        since when."""
+        """Set the known state before the first reading: cables and nodes that are missing in all
+        readings stay, with the time at which they disappeared."""
         f = kept.fabric
         self._nodes = frozenset(zip(f.node_guid.tolist(), map(bytes, f.node_desc), strict=True))
         self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
-        """Take a reading of ``time_s``. Return whether another map is left to draw. If one end of a
-        cable has another cable now, it was moved, not lost."""
+        """Take a reading of ``time_s``. Return whether a new map must be drawn. If one end of a
+        cable has another cable now, the cable was moved, not lost."""
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now
@@ -70,7 +69,8 @@ class Remembered:
         return changed
 
     def links_down(self, ends: set[End], time_s: float) -> None:
-        """A round reports that these ports' links are down: so are their cables, until a reading sees them again."""
+        """Record that the links of these ports are down according to a round: their cables are down
+        until a reading contains them again."""
         if self.now is None or not ends:
             return
         down = dict(self.now.down)
@@ -92,7 +92,7 @@ def cables_of(f: Fabric) -> frozenset[Cable]:
 
 
 def _union(f: Fabric, old: Fabric | None, lost: set[Cable], removed: set[int]) -> Fabric:
-    """Return ``f`` with the nodes and cables that it no longer has."""
+    """Return ``f`` with the nodes and cables that it no longer contains."""
     assert old is not None
     b = FabricBuilder(f.name)
     old_row = {g: i for i, g in enumerate(old.node_guid.tolist())}

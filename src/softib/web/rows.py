@@ -1,5 +1,5 @@
-"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of ``softib``'s tables; and
-the times with known data."""
+"""Rows of tables for the REST interface: filtered, in pages, as objects with the same words as the
+tables of ``softib``; and the times with known data."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Return oldest first. From the server's first round on, its own rounds count; while the
-    history cannot be read, only they do."""
+    """Return oldest first. From the server's first round on, its own rounds are used; while the
+    history cannot be read, only these are."""
     of_rounds, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
@@ -37,7 +37,7 @@ def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
 
 
 def thinned(values: Sequence[T], most: int) -> list[T]:
-    """At most ``most`` of them, at even intervals, including the first and the last."""
+    """Return at most ``most`` of them, at even intervals, including the first and the last."""
     if len(values) <= most:
         return list(values)
     return [values[i] for i in np.linspace(0, len(values) - 1, most).round().astype(int).tolist()]
@@ -72,7 +72,7 @@ def _rounded(share: float) -> float | None:
 
 
 MOST = 1000
-"""Rows of one page at most."""
+"""Maximum number of rows of one page."""
 
 
 def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) 
 
 
 def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndarray:
-    """Return rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``:
-    the largest first; unknown values last), or in their own order ("").
+    """Return rows in which a text contains ``q``, sorted by the column ``sort`` (``-NAME``: the
+    largest first; unknown values last), or in their original order ("").
 
     Raises :class:`UnknownName` for a column that does not exist or cannot be sorted.
     """
@@ -112,7 +112,7 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
 def page_of(
     all_of: Sequence[Any], offset: int, limit: int, row: Callable[[Any], Any] = lambda one: one
 ) -> dict[str, Any]:
-    """Return the same for a list; ``row`` makes an object of an element."""
+    """Return the same for a list; ``row`` makes an object from an element."""
     return {
         "total": len(all_of),
         "offset": offset,
@@ -122,7 +122,7 @@ def page_of(
 
 def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
     """Return counters of the port rows ``rows`` of ``f`` with the clock time at which they were
-    read. ``reading``: the last round, null for unanswered counters; None: a file's."""
+    read. ``reading``: the last round, null for unanswered counters; None: the counters of a file."""
     chosen = rows[offset : offset + min(limit, MOST)]
     table: dict[str, list[Any]] = {
         "node": [f.node_name(n) for n in f.port_node[chosen].tolist()],

@@ -1,5 +1,5 @@
-"""The fabric that the browser shows: read repeatedly by one thread, with its changes, its problems, and the
-activity of its ports meanwhile. Requests read the last round."""
+"""The fabric that the browser shows: one thread reads it repeatedly, and records its changes, its
+problems, and the activity of its ports. Requests read the last round."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from softib.web.remembered import Remembered
 __all__ = ["Served"]
 
 KEEP, KEEP_OCTETS = 300, 200 << 20
-"""Samples that are kept: ten minutes at the default of two seconds, fewer if a fabric is so large that they would
-take more memory."""
+"""Number of stored samples: ten minutes at the default interval of two seconds; fewer if a fabric
+is so large that they would need more memory."""
 REREAD_S = 60.0
 RECHECK_S = 60.0
-"""The cables and tables are checked again after this time even if none changed."""
+"""Time in seconds after which the cables and tables are checked again, even if there was no change."""
 JUDGE_S = 10.0
 """The shortest time between two runs of the rules over counters."""
 
@@ -48,14 +48,14 @@ JUDGE_S = 10.0
 @dataclass
 class Served:
     """Exactly one of ``read`` (for a source that does not change) and ``collector`` (for one that
-    does) is given. Only one thread may call :meth:`refresh`; all other methods are for any thread.
+    does) is given. Only one thread may call :meth:`refresh`; any thread may call the other methods.
 
-    ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
-    jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report
-    --html`` (None: there is none); ``labs`` makes the page of a laboratory (None: the list of all) from its number and
-    the fields of its form; ``stated`` reads the data of ports from a file.
-    ``laboratory``: a fabric that ``softib up`` runs, which is meant to have only one subnet manager. ``steps``
-    wraps each phase of the first reading, which takes a while on a large fabric.
+    ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a
+    file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib
+    report --html`` (None: there is none); ``labs`` makes the page of a laboratory (None: the list
+    of all) from its number and the fields of its form; ``stated`` reads the data of ports from a
+    file. ``laboratory``: a fabric that ``softib up`` runs, which should have only one subnet
+    manager. ``steps`` wraps each phase of the first reading, which takes a while on a large fabric.
     """
 
     name: str
@@ -83,11 +83,12 @@ class Served:
     _over: Observations | None = field(default=None, init=False)
     _jobs_of: tuple[int, float] = field(default=(-1, -1.0), init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
-    _turn: threading.Condition = field(default_factory=threading.Condition, init=False)
+    _rounds: threading.Condition = field(default_factory=threading.Condition, init=False)
     _begun: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)
     _wanted: int = field(default=0, init=False)
-    """Rounds of :meth:`run`: number begun, number read, and the one that :meth:`reread` waits for."""
+    """Rounds of :meth:`run`: number of begun rounds, number of read rounds, and the number for
+    which :meth:`reread` waits."""
 
     def __post_init__(self) -> None:
         self.recent = Recent(self.keep)
@@ -103,12 +104,12 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Return whether :attr:`explain` can answer. A file's fabric is routed on request; a
-        running one needs tables in its switches."""
+        """Return whether :attr:`explain` can answer. The fabric of a file is routed on request; a
+        running fabric needs tables in its switches."""
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
-        """Return the fabric as it was read last; None before."""
+        """Return the fabric as last read; None before the first reading."""
         return None if self._now is None else self._now.fabric
 
     @property
@@ -122,7 +123,7 @@ class Served:
         return self.collector is not None and (bool(self.now.problem) or self.age_s > max(10.0, 3 * self.every_s))
 
     def sample(self, at_s: float | None) -> Sample | None:
-        """Return the activity of ports at the stored time nearest to ``at_s``; None: the last one."""
+        """Return the activity of ports at the stored time nearest to ``at_s``; None: the last sample."""
         one = self.recent.at(at_s)
         if self.past is None or (at_s is None and one is not None):
             return one
@@ -138,18 +139,19 @@ class Served:
         return self.past.at(times[-1] if at_s is None else at_s) if times else one
 
     def then(self, at_s: float | None) -> Now:
-        """Return the state at a kept time; None: now. Raises :class:`SoftibError` if the history
+        """Return the state at a stored time; None: now. Raises :class:`SoftibError` if the history
         does not answer."""
         return self._earlier.at(at_s)
 
     def result(self) -> ReadResult:
-        """Return the last reading, to bring up and route: a copy."""
+        """Return a copy of the last reading, which can be brought up and routed."""
         now = self.now
         return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self, whole: bool = False) -> Now:
-        """Return one round, or one reading; with ``whole`` also of the cables and tables. Raises the errors of the
-        reader the first time; later the previous state stays, with the reason."""
+        """Read one round, or one reading; with ``whole`` also the cables and tables. Raises the
+        errors of the reader the first time; later, the previous state stays, and the reason is
+        reported."""
         before = self._now
         try:
             if self.collector is None:
@@ -241,7 +243,7 @@ class Served:
         return self._now.names[int(row[0])] if len(row) else f"{guid:#018x}"
 
     def _down(self, one: Interval, at_s: float) -> None:
-        """Ports whose links are down according to the round."""
+        """Record ports whose links are down according to the round."""
         state = one.level.get("physical_state")
         if state is None:
             return
@@ -291,8 +293,8 @@ class Served:
         return cache(lambda: stated(result))
 
     def _with_jobs(self) -> None:
-        """The jobs again if the fabric or the file changed. A file that cannot be read is the problem of this
-        round; the previous jobs stay."""
+        """Find the links of the jobs again if the fabric or the file changed. A file that cannot be
+        read is a problem of this round; the previous jobs stay."""
         if self.jobs is None or self._now is None:
             return
         when = JobsOnMap.stamp(self.jobs)
@@ -303,43 +305,43 @@ class Served:
         self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 
     def run(self) -> None:
-        """Refresh every ``every_s`` seconds until :meth:`stop`; a lost source is searched for again."""
+        """Refresh every ``every_s`` seconds until :meth:`stop`; the connection to a lost source is tried again."""
         while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
             began = time.monotonic()
             if self._rest(self.every_s):
                 break
-            with self._turn:
+            with self._rounds:
                 self._begun += 1
                 wanted = self._wanted == self._begun
             with contextlib.suppress(InputError):
                 self.refresh(wanted)
-            with self._turn:
+            with self._rounds:
                 self._read = self._begun
-                self._turn.notify_all()
+                self._rounds.notify_all()
             # After a round that takes long, the next does not start at once.
             self._rest(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def _rest(self, seconds: float) -> bool:
         """Wait, unless a reading is asked for. Returns whether :meth:`run` ends."""
-        with self._turn:
-            self._turn.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
+        with self._rounds:
+            self._rounds.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
         return self._stop.is_set()
 
     def reread(self) -> None:
         """Wait for a whole reading that begins after this call, so that the next request sees the
         client's last change. Without :meth:`run`, or if no reading ends within a minute, the state stays as it is."""
-        with self._turn:
+        with self._rounds:
             if self.collector is None or self._stop.is_set():
                 return
             number = self._wanted = self._begun + 1
-            self._turn.notify_all()
-            self._turn.wait_for(lambda: self._stop.is_set() or self._read >= number, REREAD_S)
+            self._rounds.notify_all()
+            self._rounds.wait_for(lambda: self._stop.is_set() or self._read >= number, REREAD_S)
 
     def stop(self) -> None:
         """End :meth:`run`."""
-        with self._turn:
+        with self._rounds:
             self._stop.set()
-            self._turn.notify_all()
+            self._rounds.notify_all()
 
     def close(self) -> None:
         """Close the source."""

@@ -1,4 +1,4 @@
-"""The web server of one fabric, in the foreground of this process until it is interrupted."""
+"""The web server of one fabric, which runs in the foreground of this process until it is interrupted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""Time limit for the present round and answers to finish; then the process ends anyway."""
+"""Maximum time in seconds for the present round and answers to finish; then the process ends."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -32,11 +32,12 @@ def serve(
     wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the token if one was
-    made here. ``wrapped`` puts other applications around this one.
+    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` is called with the address to open,
+    including the token if one was generated. ``wrapped`` puts other applications around this one.
 
-    Beyond loopback a token is always required; if none is given, one is made here. Raises :class:`InputError` if a
-    library is missing, the address does not belong to this machine, or the port is taken.
+    Beyond loopback a token is always required; if none is given, one is generated. Raises
+    :class:`InputError` if a library is missing, the address does not belong to this machine, or the
+    port is taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of
@@ -77,7 +78,8 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         raise InputError(f"softib serve needs {error.name}; {install_command('serve')}") from None
 
     class Server(uvicorn.Server):
-        """Ends cleanly on a signal: uvicorn's own server raises the signal again when all is closed."""
+        """A server that ends cleanly on a signal: uvicorn's own server raises the signal again
+        after all is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:

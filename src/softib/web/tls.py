@@ -1,4 +1,4 @@
-"""TLS of the server: a certificate of the operator, or a generated one, which is stored."""
+"""TLS of the server, with a certificate of the operator, or a generated one, which is stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FILE, DAYS = "server.pem", 825
 
 @dataclass(frozen=True)
 class Tls:
-    """``certificate``: PEM with the key in it; ``client_ca``: the CA whose client certificates count."""
+    """``certificate``: PEM file that includes the key; ``client_ca``: the CA whose client
+    certificates are accepted."""
 
     certificate: str
     client_ca: str | None = None
@@ -34,13 +35,13 @@ class Tls:
         return out
 
     def protocol(self, base: type) -> type:
-        """Return uvicorn's protocol ``base``; with client certificates, a protocol that names their
-        owners."""
+        """Return uvicorn's protocol ``base``; with client certificates, a protocol that passes on
+        the names of their owners."""
         return base if self.client_ca is None else _naming(base)
 
 
 def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
-    """Return the files, after they were read in the same way as by the server. Raises
+    """Return the files, after they were read as the server will read them. Raises
     :class:`InputError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -98,7 +99,7 @@ def _make(path: Path, host: str) -> None:
 
 def _naming(base: Any) -> type:
     """Return a protocol that puts the common name of the client's certificate into the state of
-    each request: ASGI has no place for it."""
+    each request, because ASGI does not pass it on."""
     from softib.web.ufm.gate import CERTIFICATE
 
     class Protocol(base):

@@ -31,8 +31,8 @@ def test_every_figure_of_the_files_is_listed_and_the_rest_is_unknown():
         known = {f.figure: [f.value, f.source] for f in device.figures if f.source is not None}
         assert known == sourced(ROWS[device.name])
         assert all(f.value is None for f in device.figures if f.source is None)
-    assert every.known == sum(len(sourced(row)) for row in ROWS.values())
-    assert every.known + every.unknown == sum(len(d.figures) for d in every.devices)
+    assert every.sourced == sum(len(sourced(row)) for row in ROWS.values())
+    assert every.sourced + every.unknown == sum(len(d.figures) for d in every.devices)
 
 
 def test_the_command_prints_the_list_one_device_and_near_names():

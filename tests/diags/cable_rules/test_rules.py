@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -401,3 +403,36 @@ def test_a_counter_that_gets_to_its_largest_value_accuses_its_cable() -> None:
     assert found[0].evidence["counters"] == {"symbol_error_counter": 2} and "reset" in found[0].advice
     # One that somebody has reset since is none.
     assert codes(judge(observed(60, {}, {}, level={"stuck_symbol_error_counter": [{"h1[1]": 1}, {"h1[1]": 0}]}))) == []
+
+
+def fallen(switch: str, silent: str, late_s: float = 0.0) -> Observations:
+    """Three intervals of 4 s: in the second one ``switch`` counts a link failure and goes down, and ``silent`` is no longer read; it was last
+    read ``late_s`` after the switch's port."""
+    state = [{switch: 4, silent: 4}, {switch: 1}, {switch: 1}]
+    quiet = tuple((i, silent) for i in (1, 2))
+    seen = observed(4, {}, {"link_downed_counter": {switch: 1}}, {}, level={"state": state}, unknown=quiet)
+    shift = np.zeros_like(seen.end_ns)
+    shift[:, row(silent)] = int(late_s * 1e9)
+    return replace(seen, begin_ns=seen.begin_ns + shift, end_ns=seen.end_ns + shift)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.07])
+def test_a_host_that_lost_its_link_and_does_not_answer_is_information(late_s) -> None:
+    """It is off, or its cable failed: from here nothing tells. Its last reading, a moment after that of the switch, is from before."""
+    found = [f for f in judge(fallen("leaf-0[1]", "h0[1]", late_s)) if f.code != "observed-too-short"]
+    assert [(f.code, f.severity.name) for f in found] == [("hosts-gone", "INFO")]
+    assert {str(place) for place in found[0].where} == {"h0[1]", "leaf-0[1]"} and "is down" in found[0].message
+
+
+def test_a_host_that_restarted_is_no_finding() -> None:
+    """It is read again, and its counters were reset."""
+    seen = observed(
+        4, {}, {"link_downed_counter": {"leaf-0[1]": 1}}, {}, level={"state": [{"leaf-0[1]": s} for s in (4, 1, 4)]}
+    )
+    assert [f.code for f in judge(seen) if f.code != "observed-too-short"] == []
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.07])
+def test_one_end_of_a_cable_between_switches_counts_though_the_other_was_read_a_moment_later(late_s) -> None:
+    found = [f for f in judge(fallen("spine[1]", "leaf-0[3]", late_s)) if f.code != "observed-too-short"]
+    assert [f.code for f in found] == ["link-flaps"] and "has not answered since" in found[0].message

@@ -1,4 +1,4 @@
-"""Offsets of rdma-core's structures in softib.ulp.nvmeof.rdma, as the C compiler has them from rdma-core's own headers."""
+"""Offsets of rdma-core's structures in softib.ulp.nvmeof.rdma_core, as the C compiler has them from rdma-core's own headers."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import subprocess
 import pytest
 
 from softib.preload import build
-from softib.ulp.nvmeof import rdma
+from softib.ulp.nvmeof import rdma, rdma_core
 
 PLACES = {
-    "struct ibv_context, ops": rdma.OPS_AT,
-    **{f"struct ibv_context_ops, {name}": at for name, at in rdma.CALLS.items()},
+    "struct ibv_context, ops": rdma_core.OPS_AT,
+    **{f"struct ibv_context_ops, {name}": at for name, at in rdma_core.CALLS.items()},
     "struct ibv_mr, lkey": rdma.LKEY_AT,
     "struct ibv_mr, rkey": rdma.LKEY_AT + 4,
     "struct ibv_comp_channel, fd": rdma.CHANNEL_FD_AT,
     "struct rdma_event_channel, fd": 0,
-    "struct rdma_cm_id, verbs": rdma._Id.verbs.offset,
-    "struct rdma_cm_id, qp": rdma._Id.qp.offset,
-    "struct rdma_cm_id, route.addr.src_sin.sin_addr": rdma._Id.address.offset,
+    "struct rdma_cm_id, verbs": rdma_core.CmId.verbs.offset,
+    "struct rdma_cm_id, qp": rdma_core.CmId.qp.offset,
+    "struct rdma_cm_id, route.addr.src_sin.sin_addr": rdma_core.CmId.address.offset,
     **{
-        f"struct rdma_cm_event, {name}": getattr(rdma._Event, name).offset
+        f"struct rdma_cm_event, {name}": getattr(rdma_core.CmEventRecord, name).offset
         for name in ("id", "listen_id", "event", "status")
     },
-    "struct rdma_cm_event, param.conn": rdma._Event.conn.offset,
+    "struct rdma_cm_event, param.conn": rdma_core.CmEventRecord.conn.offset,
     **{
-        f"struct rdma_conn_param, {name}": getattr(rdma._Parameters, name).offset
-        for name, *_ in rdma._Parameters._fields_
+        f"struct rdma_conn_param, {name}": getattr(rdma_core.ConnParam, name).offset
+        for name, *_ in rdma_core.ConnParam._fields_
     },
-    "struct ibv_qp_init_attr, cap.max_inline_data": rdma._QpAttributes.max_inline_data.offset,
-    "struct ibv_qp_init_attr, sq_sig_all": rdma._QpAttributes.sq_sig_all.offset,
+    "struct ibv_qp_init_attr, cap.max_inline_data": rdma_core.QpInitAttr.max_inline_data.offset,
+    "struct ibv_qp_init_attr, sq_sig_all": rdma_core.QpInitAttr.sq_sig_all.offset,
     "struct ibv_send_wr, send_flags": 8 * 4,
     "struct ibv_send_wr, invalidate_rkey": 9 * 4,
     "struct ibv_send_wr, wr.rdma.remote_addr": 5 * 8,
@@ -57,4 +57,4 @@ def test_offsets(tmp_path):
     subprocess.run([build.compiler(), "-o", tmp_path / "x", tmp_path / "x.c"], check=True)
     output = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout.split()
     assert dict(zip([*PLACES, *SIZES], map(int, output), strict=True)) == PLACES | SIZES
-    assert ctypes.sizeof(rdma._Parameters) == 24
+    assert ctypes.sizeof(rdma_core.ConnParam) == 24

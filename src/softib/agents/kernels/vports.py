@@ -1,8 +1,8 @@
 """Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): answers and state of its SMA.
 
-The port through which an SMP enters owns them. AttributeModifier holds index and block (see
-:mod:`softib.iba.vendor.vports`). A virtual port's state never exceeds that of its physical port: it
-reports the lower of the two.
+Virtual ports belong to the port through which an SMP enters. AttributeModifier holds index and
+block (see :mod:`softib.iba.vendor.vports`). A virtual port's state never exceeds that of its
+physical port: it reports the lower of the two.
 """
 
 import numpy as np

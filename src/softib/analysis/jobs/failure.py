@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from softib.analysis.jobs.cause_texts import clock_text, hop_readings, ranked_causes
 from softib.analysis.jobs.why import Why
-from softib.analysis.path_explanation import partitions_apart, pkeys_of
+from softib.analysis.path_obstacles import partitions_apart, pkeys_of
 from softib.diags.finding import few
 from softib.diags.job_causes.paths import PathSet, paths_between
 from softib.diags.job_causes.ranking import Facts, rank

@@ -78,8 +78,8 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 @dataclass(frozen=True)
 class JobTimes:
-    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion at the sender (-1: not
-    all completed), ``gbps`` of its bytes between the two."""
+    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion at the sender
+    (-1: not all completed), and ``gbps`` of its bytes over that time."""
 
     name: str
     messages: int

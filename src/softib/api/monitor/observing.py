@@ -222,7 +222,7 @@ def _kept(history: History, since: float | None, until: float | None) -> Observe
         (LAST_NS if until is None else min(int(until * 1e9), LAST_NS)),
     )
     first, fit, all_of = history.last_rounds(ROWS, begin, end)
-    problems = []
+    problems = [cut] if (cut := history.cut_files()) else []
     if fit < all_of:
         when = datetime.fromtimestamp(first / 1e9, UTC)
         problems.append(

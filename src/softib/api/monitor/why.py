@@ -144,6 +144,7 @@ def _history(
         end = 2**63 - 1
     if fit < every:
         problems.append(f"{folder}: the last {fit:,} of {every:,} rounds of that time were used")
+    problems += [cut] if (cut := kept.cut_files()) else []
     seen = kept.observations(first, end)
     return seen, _lids_moved(kept, first, end)
 

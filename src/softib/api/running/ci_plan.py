@@ -3,8 +3,10 @@
 fabric: cluster.yaml          # beside this file; without it eight hosts on four leaves
 nodes:
   host-0001: ./server
-  host-0002: cd build && ./client -n 9    # run by a shell, unlike a list of words
+  host-0002: cd build && ./client -n 9    # run by a shell
 faults: [link-down@2s]
+
+A line of text runs in a shell; a list of words runs without a shell.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ QUESTIONS = ("list",)
 """Kinds of ``softib fault`` that inject no fault."""
 KEYS = ("fabric", "nodes", "faults")
 SHELL = frozenset("|&;<>()$`*?[~#={!\n")
-"""Characters that mean something to a shell."""
+"""Characters with a meaning for a shell."""
 
 
 @dataclass
@@ -102,7 +104,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     commands = {}
     for node, command in nodes.items():
         try:
-            arguments = _words(command) if isinstance(command, str) else command
+            arguments = _arguments(command) if isinstance(command, str) else command
         except ValueError:  # an open quotation
             arguments = None
         if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
@@ -118,8 +120,8 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     return Plan(commands, None if source is None else str(Path(path).parent / source), faults)
 
 
-def _words(command: str) -> list[str]:
+def _arguments(command: str) -> list[str]:
     """Return the words of a command line; a line with characters of the shell is run by ``sh -c``. Raises
     :class:`ValueError` for an open quotation."""
-    words = shlex.split(command)
-    return ["sh", "-c", command] if words and SHELL & set(command) else words
+    arguments = shlex.split(command)
+    return ["sh", "-c", command] if arguments and SHELL & set(command) else arguments

@@ -30,7 +30,8 @@ __all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
 def explain_path(instance: Instance, a: str, b: str) -> Explanation:
     """Return the path between the nodes, ports or LIDs ``a`` and ``b``. Raises :class:`UnknownName`
     if one does not exist."""
-    from softib.analysis.path_explanation import ends_of, explain
+    from softib.analysis.path_ends import ends_of
+    from softib.analysis.path_explanation import explain
     from softib.errors import PeerError
     from softib.live.sa_client import path_sl
     from softib.live.snapshot import read

@@ -1,4 +1,4 @@
-"""The process of a command: its signals and standard streams, and what it reports when it does not end by itself."""
+"""The process of a command: its signals and standard streams, and its message if it is ended from outside."""
 
 from __future__ import annotations
 

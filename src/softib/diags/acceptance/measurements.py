@@ -17,10 +17,10 @@ __all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named
 
 @dataclass(frozen=True)
 class PairTest:
-    """A test of pairs. ``latency``: microseconds, otherwise Gb/s of payload; ``both``: data in both
-    directions at once; ``loaded``: all pairs of a round at once, otherwise each pair alone on its
-    links; ``beside``: part of the round's pairs measure while the others send in both directions at
-    full rate."""
+    """A test of pairs. ``latency``: the value is in microseconds, otherwise in Gb/s of payload;
+    ``both``: data is sent in both directions at the same time; ``loaded``: all pairs of a round
+    measure at the same time, otherwise each pair is alone on its links; ``beside``: part of the
+    round's pairs measure while the others send in both directions at full rate."""
 
     name: str
     latency: bool
@@ -94,7 +94,7 @@ class PairFailure(Result):
     source: str
     target: str
     host: str | None
-    """The host at fault; null if neither host alone is."""
+    """The host at fault; null if neither host alone is at fault."""
     reason: str
 
 

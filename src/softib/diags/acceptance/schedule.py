@@ -3,8 +3,9 @@ class of pairs has its rounds.
 
 All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle
 method, Lucas 1883, used for tournaments). A fabric of thousands of hosts needs fewer rounds to find
-its slow parts: some rounds of each class, whose partners come from the same method applied to
-leaves, then to pods; the members of two groups are paired with a different shift each time.
+its slow parts: some rounds of each class. The same method assigns the partners of these rounds,
+first to leaves, then to pods; the members of two groups are paired with a different shift each
+time.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _steps(n: int) -> int:
 
 def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
     """Return the pairs of ``n`` players in a round of a round-robin tournament (circle method: the
-    last is fixed, the others rotate). (a, -1): no partner."""
+    last player is fixed, the others rotate). (a, -1): no partner."""
     even = n + n % 2
     order = [even - 1, *((step + i) % (even - 1) for i in range(even - 1))]
     for i in range(even // 2):

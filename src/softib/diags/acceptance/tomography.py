@@ -1,12 +1,11 @@
-"""Find the parts that slow pairs share: explain measurements over paths by as few slow parts as
-possible.
+"""Find the parts that slow pairs have in common: explain measurements over paths by as few slow parts as possible.
 
 A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays
 of all parts (network tomography: Vardi 1996; for few bad links the smallest set that explains the
 bad paths, Duffield 2006). The method is greedy: each step blames the part that reduces the sum of
-unexplained absolute deviations most (a single outlier has no effect), as long as the measurements
-of the part rank significantly lower than the rest (Wilcoxon's rank sum, exact for few), corrected
-for the number of examined parts and tests.
+unexplained absolute deviations most (a single outlier has no effect). A part is blamed only if its
+measurements rank significantly lower than the rest (Wilcoxon's rank sum, exact for few
+measurements), corrected for the number of examined parts and tests.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ __all__ = ["LEAST_DELAY", "LEAST_LOSS", "LEVEL", "Blamed", "Parts", "blame", "de
 LEVEL = 0.01
 """Probability, over all parts of a fabric and all tests, of blaming any part by accident."""
 LEAST_LOSS = 0.05
-"""Minimum loss of bandwidth (share) for a part to be reported, regardless of significance."""
+"""Minimum loss of bandwidth (share) for a part to be reported, even if the loss is significant."""
 LEAST_DELAY = 0.25
-"""The same for latency: share of the usual latency."""
+"""The same for latency, as a share of the usual latency."""
 LEAST_SCALE = 0.005
 """Minimum relative spread of measurements, so that two equal values do not make a third infinitely
 unlikely."""
 EXACT_CELLS = 2_000_000
 """Maximum table size for exact counting of ranks."""
 MOST = 64
-"""Maximum number of slow parts; a fabric with more has another problem."""
+"""Maximum number of slow parts; a fabric with more slow parts has another problem."""
 MOST_REJECTED = 16
 """Number of insignificant candidates after which the search ends; later ones explain even less."""
 
@@ -38,8 +37,8 @@ MOST_REJECTED = 16
 @dataclass(frozen=True)
 class Parts:
     """``p`` parts and the measurements whose paths cross each: ``row[first[k]:first[k + 1]]``,
-    ascending. ``weight`` float64[p]: of parts that explain the same, the one with the smallest weight
-    is blamed."""
+    ascending. ``weight`` float64[p]: if several parts explain the same measurements, the part with
+    the smallest weight is blamed."""
 
     first: np.ndarray
     row: np.ndarray
@@ -56,9 +55,9 @@ class Parts:
 @dataclass(frozen=True)
 class Blamed:
     """A blamed part. ``loss``: median loss of its measurements, without the loss that other blamed
-    parts explain (share of the usual bandwidth, or added share of the usual latency). ``measurements``:
-    the number that cross it; ``slow``: those that lose more than half of ``loss``. ``probability`` of
-    this result by chance, corrected."""
+    parts explain (share of the usual bandwidth, or added share of the usual latency).
+    ``measurements``: number of measurements that cross it; ``slow``: number of those that lose more
+    than half of ``loss``. ``probability`` of this result by chance, corrected."""
 
     part: int
     loss: float
@@ -138,7 +137,7 @@ def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarr
 def _gains(
     d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarray, shift: np.ndarray, latency: bool
 ) -> np.ndarray:
-    """Return by how much each part would reduce the sum of absolute deviations."""
+    """Return the reduction of the sum of absolute deviations by each part."""
     now, each_shift = explained[parts.row], shift[owner]
     then = now + each_shift if latency else np.maximum(now, each_shift)
     values = d[parts.row]

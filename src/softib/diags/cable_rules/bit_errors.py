@@ -114,7 +114,7 @@ def _of_cable(
 
 def needed_seconds(case: Case, gbps: float) -> float:
     """Return how long a link of this rate must be observed without an error to show the floor: the
-    time of three errors."""
+    time in which three errors are expected at the floor."""
     return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
 
 
@@ -144,9 +144,10 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
 
 
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
-    """Report cables whose device states a bit error ratio after correction beyond its limit: NVIDIA's levels for NDR
-    links and links of unknown rate, IBA's limit for others, which must hold for the last ratio in the chain of
-    corrections (the symbol error ratio from HDR on, the effective one before; ibdiagnet's manual)."""
+    """Report cables whose device states a bit error ratio after correction beyond its limit. The limits are NVIDIA's
+    levels for NDR links and links of unknown rate, and IBA's limit for other links. IBA's limit applies to the last
+    ratio in the chain of corrections: the symbol error ratio from HDR on, the effective one for earlier generations
+    (ibdiagnet's manual)."""
     speeds = [speed_name(r) for r in case.best_rate.tolist()]
     ndr = np.array([not s or s == "NDR" for s in speeds], bool)
     retransmits = np.array([SPEED_BY_NAME[s].code >= SPEED_BY_NAME["HDR"].code if s else False for s in speeds], bool)

@@ -85,7 +85,7 @@ class Case:
         return " ↔ ".join(map(str, self.ends(row)))
 
     def text(self, name: str, row: int) -> str:
-        """Return the text of this name that the port reported; "" if none."""
+        """Return the reported text of this name for the port; "" if there is none."""
         column = self.ports.text.get(name)
         return "" if column is None else str(column[row])
 
@@ -101,7 +101,7 @@ class Case:
 
     @cached_property
     def cables(self) -> np.ndarray:
-        """Return the rows that identify cables (int64[m]): those of ports with a peer or a rate."""
+        """Return the rows that identify cables (int64[m]): rows of ports with a peer or a rate."""
         cabled = (self.ports.peer >= 0) | (self.ports.rate_gbps > 0)
         return np.unique(self.cable[cabled])
 

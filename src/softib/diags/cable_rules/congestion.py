@@ -1,11 +1,11 @@
 """Find the cause of congestion: follow PortXmitWait through the forwarding tables to the root of a
-congestion tree. A port waits because the next port grants no credits (IBA 7.9, 16.1.3.5). If that
-is on a switch, some egress ports of the switch hold the received packets; the forwarding tables
-identify them. The *root* of the tree is a port whose waiting no further port explains. Either it
-sends at its full rate while busy: a **hot spot by traffic**, many senders for one link, not a
-fault. Or it waits itself and the next device is a host: a **slow receiver**. Or no later port is
-busy or waits: the switch port at its other end does not drain. *Branches* are the ports in
-between, *victims* the hosts whose ports wait.
+congestion tree. A port waits because the next port grants no credits (IBA 7.9, 16.1.3.5). If the
+next port is on a switch, some egress ports of the switch hold the received packets; the forwarding
+tables identify them. The *root* of the tree is a port whose waiting no further port explains. A
+root has one of three causes. It sends at its full rate while busy: a **hot spot by traffic**, many
+senders for one link, which is not a fault. Or it waits, and the next device is a host: a **slow
+receiver**. Or no later port is busy or waits: the switch port at its other end does not drain its
+buffer. *Branches* are the ports between root and hosts; *victims* are the hosts with waiting ports.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ SLOW, FAST, STUCK = "slow", "hot", "stuck"
 
 @dataclass
 class _Root:
-    """A root: its ``kind``, its intervals, and the ports that wait for it: share of the time by
-    row."""
+    """A root: its ``kind``, its intervals, and the ports that wait for it (share of the time, by row)."""
 
     row: int
     kind: str
@@ -75,8 +74,8 @@ class _Root:
 
 
 def congestion_roots(case: Case) -> Iterator[Suspicion]:
-    """Report roots of congestion trees over all intervals, the longest-lasting first, and ports
-    that discard packets without one."""
+    """Report roots of congestion trees over all intervals, the root of longest duration first, and
+    ports that discard packets without a root."""
     wait, busy = _shares(case)
     blocked = _blocked(case)
     roots: dict[tuple[int, str], _Root] = {}
@@ -188,7 +187,7 @@ class _Interval:
         return self.kinds[row]
 
     def _receiver(self, row: int) -> int:
-        """Return the last port that is as busy as the one where the flows join: towards a single
+        """Return the last port that is as busy as the port where the flows join: towards a single
         receiver all following links are full."""
         for _ in range(LONGEST):
             peer = int(self.case.ports.peer[row])

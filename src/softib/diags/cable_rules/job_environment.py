@@ -1,4 +1,4 @@
-"""Environment variables that keep a program from using the HCAs. They explain a job without
+"""Environment variables that prevent a program from using the HCAs. They explain a job without
 traffic, but are not findings by themselves."""
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ def _no_ucx_device(env: Mapping[str, str]) -> bool:
 
 
 def _no_ompi_component(env: Mapping[str, str]) -> bool:
-    """``btl`` counts only under ``pml ob1``: ``pml ucx`` and ``cm`` ignore it (Open MPI
-    4.1, ompi_info)."""
+    """``btl`` counts only with ``pml ob1``: ``pml ucx`` and ``cm`` ignore it (Open MPI 4.1, ompi_info)."""
     pml, btl = _positive(env, "OMPI_MCA_pml"), _positive(env, "OMPI_MCA_btl")
     return bool(pml) and not VERBS_PML & set(pml) and bool(btl) and not VERBS_BTL & set(btl)
 
@@ -109,12 +108,12 @@ VARIABLES: tuple[tuple[tuple[str, ...], Callable[[Mapping[str, str]], bool]], ..
     (("OMPI_MCA_pml", "OMPI_MCA_btl"), _no_ompi_component),
     (("FI_PROVIDER",), _no_provider),
 )
-"""Variables, and a test whether they keep a program from using verbs (NCCL user guide,
-"Environment variables"; UCX, Open MPI and libfabric as above)."""
+"""Variables, each with a test whether its value prevents a program from using verbs (NCCL user
+guide, "Environment variables"; UCX, Open MPI and libfabric as above)."""
 
 
 def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return ``NAME=value`` of each variable that keeps a program from using the HCAs.
+    """Return ``NAME=value`` of each variable that prevents a program from using the HCAs.
 
     >>> off_hcas({"NCCL_IB_DISABLE": "1", "UCX_TLS": "rc,self", "HOME": "/root"})
     ('NCCL_IB_DISABLE=1',)
@@ -123,8 +122,8 @@ def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """Return ``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of
-    host and PID."""
+    """Return ``NAME=value`` -> the processes (``host: command (PID)``) with this variable, ordered
+    by host and PID."""
     by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for text in off_hcas(p.environment):
@@ -145,7 +144,7 @@ MPI). NCCL with verbs uses its variable only for bootstrap, so the variable is n
 
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
     """Return ``NAME=value`` of variables that direct sockets to IPoIB interfaces (``ib0``,
-    ``ibp3s0``) -> the processes that have it, like :func:`explained`."""
+    ``ibp3s0``) -> the processes with this variable, like :func:`explained`."""
     by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for name in INTERFACES:

@@ -1,8 +1,8 @@
 """Jobs that do not use the HCAs of their hosts: an unintended fallback to TCP
 (``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport excluded from UCX). Counters
-do not show why a program sends its packets. They show that the data counters of all hosts of a job
-do not change while it runs, or change far less than those of other jobs' hosts, and the kind of
-packets that are sent.
+do not show the reason for which a program sends its packets. They show two facts: the data counters
+of all hosts of a job do not change while it runs, or change far less than those of other jobs'
+hosts; and the kind of packets that are sent.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ ProcessesOf = Callable[[str, Sequence[str]], Iterable[JobProcess]]
 
 def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = lambda job, hosts: ()) -> list[Finding]:
     """Report each job of several hosts whose HCAs carry no data, or far less than those of other
-    jobs. ``processes`` is called only for such jobs: variables that keep a program from using the HCAs
-    explain the finding.
+    jobs. ``processes`` is called only for such jobs: variables that prevent a program from using
+    the HCAs explain the finding.
     """
     if not jobs or not case.n or not case.obs.intervals:
         return []
@@ -225,8 +225,7 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
 
 
 def _because(variables: Mapping[str, Sequence[str]]) -> str:
-    """Return the end of a sentence: the variables that explain the traffic, and a process that has
-    them."""
+    """Return the end of a sentence: the variables that explain the traffic, and a process with these variables."""
     if not variables:
         return ""
     first = next(iter(variables.values()))

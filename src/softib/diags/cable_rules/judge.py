@@ -54,12 +54,13 @@ RULES = (
     unknown_counters,
 )
 """Functions from a :class:`~softib.diags.cable_rules.case.Case` to suspicions, in the order in
-which they run: of several findings about one cable, the first of the most severe ones leads."""
+which they run. If several of the most severe findings are about one cable, the first of them
+leads."""
 
 ISOLATED_CODES = frozenset(
     {"link-bit-errors", "link-pre-fec-errors", "link-packet-errors", "link-flaps", "flow-control-errors"}
 )
-"""Findings about a cable that can be isolated. The cable of a slow host is not one of them.
+"""Findings about a cable that can be isolated. A slow host's cable is not one of them.
 """
 
 
@@ -109,9 +110,9 @@ class _Cost:
 
 
 def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """Add ``isolate`` to the evidence of suspicions against cables: whether to isolate now, and the
-    cost. At most max(10, 0.5 % of the cables) at once, errors before warnings, the most certain first.
-    The cost of each assumes that earlier ones are isolated.
+    """Add ``isolate`` to the evidence of suspicions against cables: whether the cable should be
+    isolated now, and the cost. At most max(10, 0.5 % of the cables) at once, errors before
+    warnings, the most certain first. The cost of each assumes that earlier ones are isolated.
     """
     most = int(max(case.limits["isolations_at_least"], math.ceil(case.limits["isolations_share"] * len(case.cables))))
     order = sorted(
@@ -185,12 +186,12 @@ def judge(
 
 
 def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
-    """Return whether the finding of a group lists this suspicion's cable."""
+    """Return whether the finding of a group lists the cable of this suspicion."""
     return s.cable and s.port >= 0 and int(case.cable[s.port]) in explained
 
 
 def _one_a_cable(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """Merge suspicions against one cable into the leading one, with the others in its evidence."""
+    """Merge suspicions against one cable into the leading suspicion, with the others in its evidence."""
     by_cable: dict[int, list[Suspicion]] = {}
     out = []
     for s in suspicions:

@@ -1,7 +1,7 @@
 """Link failures: if both ends count LinkDowned, the link failed; if only one end does, the node at
 the other end restarted. If the other end did not answer, the evidence is weaker. A switch that
 loses power also loses its counters: all neighbours count LinkDowned, the switch reports nothing. A
-booting host causes the same on its links. Neither is a bad cable.
+booting host has the same effect on its links. Neither is a bad cable.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ SWITCH_LOST = code(
     "a switch does not answer, and its neighbours lost their links to it",
     "check its power",
 )
+HOSTS_GONE = code(
+    "hosts-gone",
+    Severity.INFO,
+    "hosts lost their links and do not answer",
+    "check whether they are switched off; if one is running, reseat its cable at both ends",
+)
 DOWNED = "link_downed_counter"
 OFTEN = 3
 """Number of failures from which a link is an error (chosen by softib)."""
@@ -49,6 +55,7 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
         yield suspicion
     falls = np.where(restarted, 0.0, falls)
     total, down = falls.sum(axis=0), _down(case)
+    gone: list[tuple[int, int]] = []
     for cable in np.unique(case.cable[np.flatnonzero(total)]).tolist():
         a, b = int(cable), int(case.ports.peer[cable])
         if b < 0:
@@ -61,15 +68,21 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
             counting, silent = (a, b) if total[a] >= total[b] else (b, a)
             if total[counting] >= least and _unheard(case, falls[:, counting] > 0, counting, silent):
                 yield _of_one_end(case, counting, silent, int(total[counting]), bool(down[counting]))
+        else:
+            host, switch = (b, a) if case.ports.switch[a] else (a, b)
+            if total[switch] and down[switch] and _unheard(case, falls[:, switch] > 0, switch, host):
+                gone.append((host, switch))
+    if gone:
+        yield _of_hosts(case, gone)
 
 
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
-    """Return whether ``silent`` was not read in the intervals in which ``counting`` counted
-    failures (bool[k]), nor later across them."""
+    """Return whether ``silent`` was not read over the most of an interval in which ``counting`` counted failures
+    (bool[k]), nor later across it. Ports are not read at one moment: a reading before a failure overlaps it."""
     heard, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
-        over = (begin[:, silent] < end[k, counting]) & (end[:, silent] > begin[k, counting])
-        if (heard & over).any():
+        common = np.minimum(end[:, silent], end[k, counting]) - np.maximum(begin[:, silent], begin[k, counting])
+        if (heard & (2 * common > end[k, counting] - begin[k, counting])).any():
             return False
     return True
 
@@ -123,6 +136,24 @@ def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) 
     return Suspicion(finding(LINK_FLAPS, case.ends(counting), text, evidence), counting, ONE_END)
 
 
+def _of_hosts(case: Case, gone: list[tuple[int, int]]) -> Suspicion:
+    """Report (port of the host, port of the switch) of all hosts that are off or have lost their cables."""
+    places = ", ".join(f"{case.location(host)} ↔ {case.location(switch)}" for host, switch in gone[:3])
+    more = f" and {len(gone) - 3:,} more" if len(gone) > 3 else ""
+    one = len(gone) == 1
+    text = (
+        f"{places}{more}: {'the link' if one else 'these links'} went down, counted by the switch, and "
+        f"{'is' if one else 'are'} down; {'the host does' if one else 'the hosts do'} not answer: "
+        f"switched off, or cut off by the {'cable' if one else 'cables'}"
+    )
+    evidence = {
+        "hosts": [str(case.location(host)) for host, _ in gone],
+        **case.when(np.array([switch for _, switch in gone]), DOWNED),
+    }
+    where = [place for host, _ in gone for place in case.ends(host)]
+    return Suspicion(finding(HOSTS_GONE, where, text, evidence), cable=False)
+
+
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:
     """Return (finding, failures that it explains (bool[k, n])) of each switch that reported nothing
     while its neighbours lost their links to it."""
@@ -139,7 +170,7 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     heard_ports = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
-        # Only neighbours that reported: hosts behind a switch without power are unreachable too.
+        # Only neighbours that reported count: hosts behind a switch without power cannot be reached either.
         heard = np.bincount(place[heard_ports[k]], minlength=len(nodes))
         all_of_few = (count == heard) & (count >= 2) & (heard < size)
         many = (count >= case.limits["group_least"]) & (count >= heard / 2)

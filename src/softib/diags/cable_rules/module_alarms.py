@@ -1,10 +1,10 @@
-"""Optical modules beyond their alarm thresholds, and the faulty part: the sending module, the
+"""Optical modules beyond their alarm thresholds, and the faulty part: the transmitting module, the
 fibre, or the receiving end.
 
 A module measures its transmitted and received power (SFF-8636, CMIS), so each direction has two
-readings. Low received power with a transmit alarm at the other end means a bad laser there; low
-received power with good transmit power means a fault in between, first of all a connector; in both
-directions it is the cable.
+readings. Low received power with a transmit alarm at the other end indicates a bad laser there. Low
+received power with good transmit power indicates a fault between the ends, most likely a connector;
+in both directions, it is the cable.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ WARMER = code(
 )
 LEVEL = "module_temperature_c"
 MOST = 0.5
-"""Share of the modules of a switch (or of all hosts, all switches) above which the cause is not in
-single modules."""
+"""Share of the modules of a switch (or of all hosts, or of all switches) above which single modules
+are not the cause."""
 
 
 def last_known(case: Case, level: str) -> np.ndarray:
@@ -175,7 +175,7 @@ MODULE_TEMPERATURE = code(
 
 
 def module_alarms(case: Case) -> Iterator[Suspicion]:
-    """Report ports whose module is beyond an alarm threshold that it states."""
+    """Report ports with a module beyond an alarm threshold that the module states."""
     rx, rx_low = last_known(case, "module_rx_power_dbm"), last_known(case, "module_rx_power_low_dbm")
     tx, tx_low = last_known(case, "module_tx_power_dbm"), last_known(case, "module_tx_power_low_dbm")
     warm, warm_high = last_known(case, "module_temperature_c"), last_known(case, "module_temperature_high_c")

@@ -24,8 +24,8 @@ DROPPED = "vl15_dropped"
 
 
 def vl15_drops(case: Case) -> Iterator[Suspicion]:
-    """Report all ports that dropped more SMPs than ibqueryerrors tolerates in one finding, the
-    worst first."""
+    """Report all ports that dropped more SMPs than ibqueryerrors tolerates in one finding, the port
+    with the most drops first."""
     total = case.obs.total(DROPPED)
     rows = np.flatnonzero(total > case.limits["vl15_dropped"])
     if not len(rows):
@@ -62,9 +62,9 @@ RECEIVED, SENT = "port_rcv_constraint_errors", "port_xmit_constraint_errors"
 
 
 def constraint_errors(case: Case) -> Iterator[Suspicion]:
-    """Report packets with a wrong P_Key. A switch port that received them identifies the node
-    behind it as the sender; a port that dropped them on egress identifies the node behind it as the
-    target."""
+    """Report packets with a wrong P_Key. A switch port that received such packets identifies the
+    node behind it as the sender; a port that dropped them on egress identifies the node behind it
+    as the target."""
     least = max(case.limits["constraint_errors"], 1)
     for counter, of_peer, of_port in (
         (RECEIVED, "sends packets of a foreign partition", "received packets of a foreign partition"),
@@ -105,7 +105,7 @@ FLOW_CONTROL_ERRORS = code(
     "at the other end",
 )
 UPDATES, RECOVERIES = "port_vl_xmit_flow_ctl_update_errors", "link_error_recovery_counter"
-"""Sum of the per-VL counters of that attribute, and recoveries of the link."""
+"""Sum of the per-VL counters of the attribute PortFlowCtlCounters, and recoveries of the link."""
 
 
 def starved(case: Case) -> np.ndarray:
@@ -180,7 +180,7 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
     expired = starved(case)
-    # An expired flow-control watchdog makes the link recover: another finding reports that.
+    # An expired flow-control watchdog makes the link recover: another finding reports this.
     recovers &= ~(expired | expired[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
     # The number of damaged packets depends on their length: losses expected at the minimum bit
     # error ratio for the received bytes are not reported.

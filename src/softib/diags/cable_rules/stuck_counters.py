@@ -1,7 +1,7 @@
 """Saturated error counters: counters of 4, 8, 16 or 32 bits stop at their largest value until they
 are reset (IBA 16.1.3.5). A counter that saturated while observed did count: its cable is reported,
-although the number is unknown. A counter that was already saturated only means that errors of the
-port are not seen; all of these are one finding.
+although the number of errors is unknown. A counter that was already saturated only hides further
+errors of the port; all these counters are one finding.
 """
 
 from __future__ import annotations

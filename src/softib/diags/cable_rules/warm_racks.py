@@ -1,7 +1,8 @@
-"""Racks that are warmer than the others, though no module is at its alarm.
+"""Racks that are warmer than the others, although no module is beyond its alarm threshold.
 
-A rack is a switch with the hosts on it: the modules at both ends of its hosts' cables. Racks are compared now, so air
-flow that was blocked before anyone looked is seen, too.
+A rack is a switch with its hosts: the modules at both ends of its hosts' cables. Only present
+temperatures are compared, so that air flow that was blocked before the first observation is
+detected, too.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ LEAST_RACKS = 4
 
 
 def warm_racks(case: Case) -> Iterator[Suspicion]:
-    """Yield racks whose middle module is warmer by the limit than the middle one of the middle
-    rack."""
+    """Yield racks of which the median module temperature exceeds the median of all racks by the limit."""
     last = last_known(case, LEVEL)
     peer = np.asarray(case.ports.peer, np.int64)
     switch = np.asarray(case.ports.switch)

@@ -1,7 +1,7 @@
 """Error counters in a source, checked as in ``ibqueryerrors``: a port is reported if its total
-exceeds a threshold. A total has no time: it shows that errors happened since the last clear, not
-how often they happen now. One finding per cable, with the counters of both ends, because the
-receiving end counts the errors of the cable.
+exceeds a threshold. A total has no time: it shows that errors occurred since the counters were
+cleared, not how often they occur now. One finding per cable, with the counters of both ends,
+because the receiving end counts the errors of the cable.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from softib.iba.smp import PortInfo
 __all__ = ["device_best", "supported"]
 
 LANES = 4
-"""Number of lanes of a port, the same for every part in the catalogue."""
+"""Number of lanes of a port; it is the same for every part in the catalogue."""
 
 
 def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

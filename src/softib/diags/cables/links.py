@@ -61,10 +61,10 @@ MIXED_LINK_SPEEDS = code(
 
 MANY = 8
 PEER_SHARE = 0.75
-"""Share of a kind that must agree before the others count as exceptions."""
+"""Share of a kind that must agree before the other links count as exceptions."""
 MIN_PEERS = 4
 COMMON = 0.1
-"""Share of a group from which a rate is common: a mixed class has several common rates."""
+"""Share of a group from which a rate is common; a mixed class has several common rates."""
 RARE, RARE_LINKS = 0.05, 2
 """Share of a group, and number of links, up to which a rate is an exception; more links at one rate
 form a separate class."""
@@ -176,9 +176,9 @@ class _Peers:
 
 
 def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
-    """Return links slower than most on their switch, if many of the class run at that rate next to
-    faster ones (bool[links]): servers of both rates are mixed, so the switch's other hosts are not a
-    reference."""
+    """Return links that are slower than most links of their switch, if many links of the class run
+    at that rate next to faster links (bool[links]): servers of both rates are mixed, so the
+    switch's other hosts are not a reference."""
     slower = np.bincount(of_class.inverse, here.slower)[of_class.inverse]
     return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
@@ -195,8 +195,8 @@ def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     host's link; groups of peers within kinds, the closest first).
 
     The closest peers of a host's link are those of hosts of its class on the same switch; then its
-    class everywhere; then the kind. A class are hosts whose names differ in numbers only, by
-    adapter (``mlx5_4`` may be the storage rail), of one part and number of ports.
+    class everywhere; then the kind. A class consists of hosts whose names differ in numbers only,
+    for each adapter (``mlx5_4`` may be the storage rail), with the same part and number of ports.
     """
     view, f = c.view, c.view.fabric
     part = c.structure.rank.astype(np.int64) + 2
@@ -239,7 +239,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     below = rated & ((speed < can) | (lanes < wide))
     deficient = rated & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
     here, kind = groups[0], groups[-1]
-    # All hosts of a leaf at one rate: also by design.
+    # All hosts of a leaf at one rate: this can be the design, too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
     alike |= choice[at] & ~rated
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike

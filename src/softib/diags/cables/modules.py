@@ -46,7 +46,7 @@ Row = tuple[int, str, dict[str, object]]
 
 
 def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
-    """Return one finding per port, or one for many."""
+    """Return one finding per port, or one finding for many ports."""
     yield from each_or_one(
         name,
         [([c.view.location(port)], text, evidence) for port, text, evidence in rows],
@@ -67,7 +67,7 @@ def _dbm(microwatts: float) -> float:
 
 
 def module_readings(c: Context) -> Iterator[Finding]:
-    """Report modules beyond a threshold that they state, and hot ones that state none."""
+    """Report modules beyond a threshold that they state, and hot modules that state no threshold."""
     f = c.view.fabric
     if "modules" not in c.view.records:
         return

@@ -6,17 +6,16 @@ file) count once:
 * ``matched`` – the cable joins the two planned ports;
 * ``wrong-speed``, ``wrong-length`` – the same, but slower than planned, or with another length;
 * ``swapped`` – two planned cables are exchanged at one end;
-* ``misplaced`` – the planned port holds a cable that leads elsewhere;
-* ``missing`` – both planned ports are free, or one is and the node of the other is absent;
-* ``conflict`` – another row gives one of its ports another peer, and the fabric does not match this
-  row;
+* ``misplaced`` – the cable at the planned port leads to another port;
+* ``missing`` – both planned ports are free, or one port is free and the node of the other is absent;
+* ``conflict`` – another row gives one of its ports another peer, and the fabric agrees with that row;
 * ``unmatched`` – a name or port of the plan is not in the fabric, for one of
   :data:`~softib.fabric.formats.cabling.name_index.REASONS`.
 
-Cables of the fabric that no row plans are ``unexpected``: between nodes that the plan names, and at
-a switch if the plan has most of its cables of that kind (to hosts, to switches), or most of those
-of all planned switches. A plan of the spine layer does not cover hosts, and no plan lists the
-backplane of a director.
+Cables of the fabric without a row in the plan are ``unexpected`` in two cases: between nodes that
+the plan names; and at a switch, if the plan has most of its cables of that kind (to hosts, to
+switches), or most of those of all planned switches. A plan of the spine layer does not cover hosts,
+and no plan lists the backplane of a director.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ PLAN_PARTS = code(
 )
 
 MANY = 32
-"""More unexpected cables than this are one finding."""
+"""Number of unexpected cables above which they are one finding."""
 MOST = 0.5
-"""A plan with more than this share of the cables of one kind plans all of them."""
+"""Share of the cables of a kind above which the plan is assumed to contain all of them."""
 
 
 def unplanned_cables(on: PlanOnFabric) -> None:
@@ -102,8 +101,7 @@ def unplanned_cables(on: PlanOnFabric) -> None:
 
 
 def _unplanned(on: PlanOnFabric) -> np.ndarray:
-    """Return cables that the plan should contain, but whose ports no row uses (bool[cables of the
-    view])."""
+    """Return cables that the plan should contain, but whose ports are in no row (bool[cables of the view])."""
     view, nodes = on.view, len(on.view.names)
     used = np.zeros(view.fabric.sizes.ports, bool)
     used[on.port[on.port >= 0]] = True
@@ -129,7 +127,7 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
 
 
 def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
-    """Return cables between two chips of one director (bool[cables]), which no one plugs."""
+    """Return cables between two chips of one director (bool[cables]), which are not plugged manually."""
     view = on.view
     at = [address_of(name) if view.is_switch[n] else None for n, name in enumerate(view.names)]
     system: dict[str, int] = {}
@@ -187,7 +185,7 @@ def _judge(on: PlanOnFabric) -> None:
 
 
 def _parts(on: PlanOnFabric) -> None:
-    """Report hidden and omitted parts of the plan, and cancelled cables that exist."""
+    """Report hidden and omitted parts of the plan, and cancelled cables that exist in the fabric."""
     view = on.view
     there = [(cable, row) for cable, row in on.left_out.items() if row["status"]]
     ends = [(int(view.port_a[cable]), int(view.port_b[cable])) for cable, _ in there]

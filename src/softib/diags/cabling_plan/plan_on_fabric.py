@@ -136,7 +136,7 @@ class PlannedCable(Result):
     also: tuple[str, ...] = ()
     """Number of rows that repeat the cable."""
     nodes: tuple[str, ...] = field(default=(), metadata=HIDDEN)
-    """Ports at which it is planned."""
+    """Ports at which the cable is planned."""
 
 
 @dataclass
@@ -190,8 +190,8 @@ class PlanOnFabric:
     """``port``, ``peer`` int64[rows, 2]: the port named at each end and the one at the other end
     of its cable (-1 = none).
 
-    ``left_out``: cables of the fabric (rows of the view) that a row outside of the plan describes (a
-    cancelled one, or one with an unreadable cell), and that row.
+    ``left_out``: cables of the fabric (rows of the view) described by a row outside of the plan (a
+    cancelled row, or a row with an unreadable cell), and that row.
 
     ``table`` and ``findings`` collect the results of the checks, by :meth:`add` or directly.
     """

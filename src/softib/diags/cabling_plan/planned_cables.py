@@ -1,4 +1,4 @@
-"""Planned cables that are exchanged, lead elsewhere, or are missing."""
+"""Planned cables that are exchanged, lead to another port, or are missing."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _swap(on: PlanOnFabric, row: int, other: int) -> Each:
 
 
 def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
-    """Report rows whose two ports hold other cables, or none."""
+    """Report rows whose two ports have other cables, or no cable."""
     missing = [row for row in rows if not on.found(row)]
     misplaced = [row for row in rows if on.found(row)]
     for row in misplaced:
@@ -227,7 +227,7 @@ def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
 
 
 def _missing(on: PlanOnFabric, rows: list[int]) -> None:
-    """Report one finding per cable, or one for a node that misses many."""
+    """Report one finding per cable, or one for a node with many missing cables."""
     node = on.matched.node
     planned = Counter(node[on.rows.first].ravel().tolist())
     per_node = Counter(int(n) for row in rows for n in set(node[row].tolist()))

@@ -39,8 +39,8 @@ fabric."""
 
 @dataclass
 class _Device:
-    """A name that no node has: ``rows`` of the plan with it, ``partners`` without a node among
-    their other ends, and how many of the known other ends are ``free`` and ``used``."""
+    """A name without a node: ``rows`` of the plan with this name, ``partners`` without a node among
+    their other ends, and the numbers of known other ends that are ``free`` and ``used``."""
 
     rows: list[int] = field(default_factory=list)
     partners: list[str] = field(default_factory=list)
@@ -75,8 +75,8 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
 def rows_of_another_fabric(on: PlanOnFabric, rows: list[int]) -> set[int]:
     """Report those of ``rows`` (not found by name) that belong to another fabric in the plan; return them.
 
-    Each joined part of the plan that names no device of this fabric is one, if another part does and it has more than
-    one row (a single one is more likely misspelt).
+    Each connected part of the plan that names no device of this fabric is such a fabric, if another
+    part names one and the part has more than one row (a single row is more likely misspelt).
     """
     names, at = np.unique(np.char.lower(on.plan.node), return_inverse=True)
     ends = at.reshape(-1, 2)
@@ -126,7 +126,7 @@ def _devices(on: PlanOnFabric, rows: list[int]) -> dict[str, _Device]:
 
 
 def _misspelled(on: PlanOnFabric) -> bool:
-    """Return whether an unplanned node has no cable: the plan may mean that node."""
+    """Return whether an unplanned node has no cable: the plan may have misspelt its name."""
     f = on.view.fabric
     alone = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) == 0
     alone[on.matched.node[on.matched.node >= 0]] = False
@@ -167,8 +167,8 @@ MANY = 32
 
 
 def conflicting_rows(on: PlanOnFabric, rows: list[int], right: np.ndarray) -> None:
-    """Report rows that give a port a different peer than another row; ``right`` bool[rows]: the
-    fabric has the row's cable."""
+    """Report rows that give a port a different peer than another row does; ``right`` bool[rows]:
+    the fabric has the row's cable."""
     for row in rows:
         a, b = on.names(row)
         others = on.rows.rivals(row)

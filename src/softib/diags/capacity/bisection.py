@@ -65,10 +65,10 @@ class Bisection:
     """``gbps`` across the bisection (None: the source records no speeds), ``percent`` of full
     (None: no hosts).
 
-    ``how``: the method that found it; ``exact``: no narrower one exists. ``host_port``
-    int64[hosts] are the ports of the hosts and ``side`` bool[hosts] their halves. ``part`` is the
-    narrowest part, None where every part can send all; ``partitions`` are all that were examined,
-    each int64[nodes]: the part of each switch.
+    ``how``: the method that found it; ``exact``: no narrower cut exists. ``host_port`` int64[hosts]
+    are the ports of the hosts and ``side`` bool[hosts] their halves. ``part`` is the narrowest
+    part, None if every part can send at full rate; ``partitions`` are all examined partitions, each
+    int64[nodes]: the part of each switch.
     """
 
     gbps: float | None

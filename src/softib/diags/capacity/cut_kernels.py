@@ -4,16 +4,16 @@ narrower, one switch at a time."""
 from softib.jit import kernel, table
 
 Switches = table("Switches", "first peer weight hosts dues")
-"""CSR list of neighbours with the capacity between the two, hosts by switch, and the cost of hosts
-too many on a side."""
+"""CSR list of neighbours with the capacity between both switches, hosts by switch, and the cost of
+excess hosts on a side."""
 Scratch = table("Scratch", "gain locked moved")
-"""By switch: capacity that leaves the cut when it moves; whether it moved in this pass; which
-moved, in order."""
+"""By switch: capacity that leaves the cut if the switch moves; whether it moved in this pass; and
+the moved switches, in order."""
 
 
 @kernel
 def off_balance(low, high, count):
-    """Return the number of hosts that must change sides when ``count`` of them are on the first."""
+    """Return the number of hosts that must change sides if ``count`` of them are on the first side."""
     if count > high:
         return count - high
     if count < low:
@@ -23,8 +23,8 @@ def off_balance(low, high, count):
 
 @kernel
 def set_gains(t, side, gain):
-    """Capacity that leaves the cut when a switch changes its side, by switch. Returns the capacity
-    of the cut, doubled."""
+    """Compute, by switch, the capacity that leaves the cut if the switch changes its side. Returns
+    the capacity of the cut, doubled."""
     first, peer, weight = t.first, t.peer, t.weight
     cut = 0.0
     for v in range(len(side)):
@@ -41,7 +41,7 @@ def set_gains(t, side, gain):
 
 @kernel
 def move(t, v, side, gain):
-    """Switch ``v`` changes its side; gains of its neighbours follow."""
+    """Move switch ``v`` to the other side and update the gains of its neighbours."""
     first, peer, weight = t.first, t.peer, t.weight
     side[v] = 1 - side[v]
     gain[v] = -gain[v]
@@ -54,12 +54,11 @@ def move(t, v, side, gain):
 
 @kernel(steps=lambda t, low, high, patience, passes, side, scratch: 4 * min(len(side), patience) * len(side))
 def narrow(t, low, high, patience, passes, side, scratch):
-    """Make ``side`` (uint8[switches]) of the :data:`Switches` ``t`` cheaper in place; returns its
-    cost.
+    """Reduce the cost of ``side`` (uint8[switches]) of the :data:`Switches` ``t`` in place; returns the cost.
 
-    The cost is the capacity across plus ``t.dues[k]`` for ``k`` hosts too many on one side. Each
-    pass repeatedly moves the cheapest switch, even if the cut gets worse, each switch at most once, and
-    then returns to the best state seen.
+    The cost is the capacity across the cut plus ``t.dues[k]`` for ``k`` excess hosts on one side.
+    Each pass repeatedly moves the cheapest switch, even if the cut gets worse, each switch at most
+    once, and then returns to the best state seen.
     """
     hosts, dues = t.hosts, t.dues
     gain, locked, moved = scratch.gain, scratch.locked, scratch.moved

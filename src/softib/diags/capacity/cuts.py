@@ -1,9 +1,9 @@
 """Cuts of a fabric into two halves of its hosts: their capacity, and the search for a narrow one.
 
 A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half
-of the hosts on each side, so hosts beyond the half have to be cut off from their switches: a cut
-costs the capacity of the cables that cross it and of the slowest host cables among those that are
-too many. So a cut that separates few hosts from many is not a narrow bisection, however few cables
+of the hosts on each side, so excess hosts have to be cut off from their switches: the cost of a cut
+is the capacity of the cables that cross it, plus that of the slowest host cables among the excess
+hosts. So a cut that separates few hosts from many is not a narrow bisection, however few cables
 cross it: further hosts must be separated one by one.
 """
 
@@ -37,7 +37,7 @@ def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[n
     def laplacian(v: np.ndarray) -> np.ndarray:
         return np.asarray(degree * v - np.bincount(a, weight * v[b], n) - np.bincount(b, weight * v[a], n))
 
-    # Any vector that is not constant; no randomness.
+    # Any vector that is not constant is suitable; a fixed one avoids randomness.
     vector, value = np.cos(np.arange(n) * 1.7) + np.arange(n) / n, 0.0
     for _ in range(RESTARTS):
         vector, value = _lanczos(laplacian, vector, min(STEPS, n - 1))
@@ -130,8 +130,8 @@ class SwitchCuts:
         return Cut(across, full, half)
 
     def prefix(self, order: np.ndarray) -> np.ndarray:
-        """Return bool[switches]: the first switches of ``order`` (all of them) until half of the
-        hosts hang on them."""
+        """Return bool[switches]: the first switches of ``order`` with half of the hosts (every
+        switch if there are too few)."""
         before = np.cumsum(self.hosts[order]) - self.hosts[order] / 2
         side = np.zeros(self.n, bool)
         side[order[before < len(self.host_gbps) / 2]] = True
@@ -169,7 +169,7 @@ class SwitchCuts:
         sides = self.every()
         across = (sides[:, self.a] != sides[:, self.b]) @ self.gbps
         count = sides @ self.hosts
-        # A lower bound by the slowest hosts of all sorts the cuts; few have to be weighed exactly.
+        # A lower bound, from the slowest of all hosts, sorts the cuts; only a few cuts need the exact cost.
         dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
         least = across + dues[np.maximum(np.maximum(count - self.high, self.low - count), 0)]
         weighed = np.sort(self.host_gbps)[::-1]

@@ -1,4 +1,4 @@
-"""Protection of a fabric as seen by requests from a host, with or without its M_Key."""
+"""Protection of a fabric as seen in requests from a host, with or without its M_Key."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ DEFAULT_BASE, FULL = 0x7FFF, 0x8000
 @dataclass(frozen=True)
 class EndPort:
     """An end port that answered. ``shown``: it answered without the M_Key; ``mkey``, ``protect``
-    and ``lease`` from that PortInfo (or the one read with the key). ``pkeys``: its whole table, None if
-    it was not read. ``leaf``: the switch port at the other end; ``enforces``: whether that port checks
-    incoming P_Keys (None: the switch cannot); ``leaf_pkeys``: the table used for that."""
+    and ``lease`` from that PortInfo (or the one read with the key). ``pkeys``: its whole P_Key
+    table, None if it was not read. ``leaf``: the switch port at the other end; ``enforces``:
+    whether that port checks incoming P_Keys (None: the switch cannot); ``leaf_pkeys``: the table
+    used for that."""
 
     where: Location
     host: bool
@@ -51,9 +52,9 @@ class Manager:
 @dataclass
 class Evidence:
     """``mkey``: the key used in requests, 0 for none. ``trusts``: SM_Keys → whether the subnet
-    administration returns P_Key tables for it (None: not tested); ``mkey_records``: ports whose M_Key
-    it returned without a key. ``allowed``: PortGUIDs that may run a manager (None: not configured).
-    ``unread``: lines on what could not be checked."""
+    administration returns P_Key tables for it (None: not tested); ``mkey_records``: ports whose
+    M_Key was returned to a request without a key. ``allowed``: PortGUIDs that may run a manager
+    (None: not configured). ``unread``: lines on what could not be checked."""
 
     ports: list[EndPort] = field(default_factory=list)
     managers: list[Manager] = field(default_factory=list)

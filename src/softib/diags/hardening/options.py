@@ -39,7 +39,7 @@ MANAGERS_ANY = code(
 )
 
 UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enable", "sm_key_per_port", "vs_key_enable")
-"""Options of UFM's OpenSM that OpenSM 3.3 does not have: a file with one of them is for UFM."""
+"""Options of UFM's OpenSM that OpenSM 3.3 does not have: a file with one of them is a file of UFM."""
 
 
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:

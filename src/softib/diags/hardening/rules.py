@@ -124,7 +124,7 @@ SA_SHOWS_MKEY = code(
 
 
 def pkey_text(key: int) -> str:
-    """Return the P_Key as OpenSM writes it, with the membership."""
+    """Return the P_Key with the membership, as OpenSM writes it."""
     return f"{key & ~FULL:#06x} ({'full' if key & FULL else 'limited'})"
 
 

@@ -1,12 +1,12 @@
 """Exchanged hosts, found by the order of their names along the port numbers of the leaves. Sites
-number their hosts in the order of cabling. On similarly cabled leaves the host at port p has the
-number base of the leaf plus offset of the port: host 1426 at port 6 of one leaf, 1318 at port 6 of
-another. Leaves need no names, and the order need not be ascending. Offsets are learned by vote over
-similar leaves; a leaf with a different order is ignored.
+number their hosts in the order of cabling. On similarly cabled leaves the number of the host at
+port p is the base of the leaf plus the offset of the port: host 1426 at port 6 of one leaf, 1318 at
+port 6 of another. Leaves need no names, and the order need not be ascending. Offsets are learned by
+vote over similar leaves; a leaf with a different order is ignored.
 
-An exchange is reported only if each of the two ports holds exactly the adapter that the other
-should have. If the other leaf has a different order, each host must be the only one of its class of
-names among hosts of the other class. Either names or cables may be exchanged, so the finding is a
+An exchange is reported only if each of the two ports has exactly the adapter that is expected at
+the other. If the other leaf has a different order, each host must be the only one of its class of
+names among hosts of the other class. Either names or cables can be exchanged, so the finding is a
 warning.
 """
 
@@ -24,22 +24,23 @@ from softib.diags.view import FabricView
 __all__ = ["HostExchange", "TurnedLeaf", "exchanged_hosts", "turned_leaves"]
 
 MIN_LEAVES = 3
-"""Number of leaves with the same offsets from which these are a rule."""
+"""Number of leaves with the same offsets from which the offsets are a rule."""
 MIN_PORTS = 4
-"""Minimum number of ports of a leaf that must follow the order; on a leaf with only this number, one
-fewer."""
+"""Minimum number of ports of a leaf that must follow the order; on a leaf with only this number of
+ports, one port fewer."""
 SMALL, MIN_FOLLOWERS = 2, 16
-"""Hosts of the smallest leaf with an order, and hosts in order that make a rule of leaves of
-fewer than :data:`MIN_PORTS`."""
+"""Number of hosts of the smallest leaf with an order; and number of hosts in order from which
+leaves with fewer than :data:`MIN_PORTS` ports have a rule."""
 MOST = 0.6
-"""Minimum share of the hosts of a leaf that must follow, low enough that one exchanged host of three
-does not hide the order."""
+"""Minimum share of the hosts of a leaf that must follow the order. It is low enough that one
+exchanged host of three does not hide the order."""
 CLEAR = 0.9
-"""Share of all hosts of similar leaves that must follow before anything is reported."""
+"""Share of all hosts of similar leaves that must follow the order before anything is reported."""
 MAX_ORDERS = 24
-"""Maximum number of orders of one class of names; with more there is no order."""
+"""Maximum number of orders of one class of names; a class with more orders has no order."""
 EXCHANGED = 2
-"""Port numbers out of the row that may be two exchanged hosts, in a row of however few and on all of its leaves."""
+"""Number of ports out of order in a row up to which they may be two exchanged hosts, on all leaves
+of the row and in a row of any length."""
 ROUNDS = 3
 SHIFTS = (1, -1, 2, -2)
 """Maximum number of ports by which the hosts of a leaf may be rotated."""
@@ -67,7 +68,7 @@ class HostExchange:
     follow: int
     of: int
     by_rails: bool = False
-    """The evidence is not the order of names, but the port numbers that the hosts have on other leaves."""
+    """The evidence is the port numbers of the hosts on other leaves, not the order of names."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
                 if len(row) != len(by_leaf[at]) or any(_is_at(offsets, p, code, base) for p, code in row.items()):
                     continue
-                # Half of the ports further, hosts are exchanged.
+                # A rotation by half of the ports is an exchange of hosts.
                 by = next((k for k in SHIFTS if 2 * abs(k) < len(row) and _turned(row, offsets, k)), 0)
                 if by:
                     leaf_node = int(leaves[at])
@@ -211,9 +212,10 @@ def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
 
 def _bases(by_leaf: dict[int, dict[int, int]], leaves: list[int], offsets: dict[int, int]) -> dict[int, int]:
     """Return the code of the hosts of each leaf less the offsets of their ports: the base at which all its hosts
-    together match its ports, else the most frequent one. If the most frequent one puts only exchanged hosts on the
-    leaf, which are on other leaves where these do not expect them, it is preferred: with host 9 in the place of host 1,
-    hosts 2 to 9 match as well, moved on by a port."""
+    together match its ports, else the most frequent one. If the most frequent base places only
+    exchanged hosts on the leaf, and these are on other leaves that do not expect them, the first
+    base is preferred. Example: with host 9 in the place of host 1, hosts 2 to 9 also match, shifted
+    by a port."""
     found = {leaf: _bases_of(by_leaf[leaf], offsets) for leaf in leaves}
     sure = {leaf: base for leaf, (base, whole) in found.items() if base is not None and whole in (None, base)}
     held = {code for row in by_leaf.values() for code in row.values()}
@@ -231,8 +233,8 @@ def _bases(by_leaf: dict[int, dict[int, int]], leaves: list[int], offsets: dict[
 
 
 def _bases_of(row: dict[int, int], offsets: dict[int, int]) -> tuple[int | None, int | None]:
-    """Return (the most frequent difference of code and offset of a leaf, None where too few agree; the base at which
-    all its hosts together match its ports, in any order)."""
+    """Return the most frequent difference of code and offset of a leaf (None if too few agree), and
+    the base at which all its hosts together match its ports, in any order."""
     votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
     base, count = votes.most_common(1)[0] if votes else (0, 0)
     if count == len(row):
@@ -246,8 +248,9 @@ def _bases_of(row: dict[int, int], offsets: dict[int, int]) -> tuple[int | None,
 
 
 def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:
-    """Return the offset of each port on which most leaves agree. Where two hosts are exchanged on all of their leaves
-    (every rail), all agree on the exchange; then the row of the other ports counts."""
+    """Return the offset of each port on which most leaves agree. If two hosts are exchanged on all
+    of their leaves (every rail), all leaves agree on the exchange; then the row of the other ports
+    decides."""
     votes: dict[int, Counter[int]] = {}
     for leaf, base in bases.items():
         for portnum, code in by_leaf[leaf].items():
@@ -307,8 +310,9 @@ class _Company:
             self.classes.setdefault(int(node[port]), Counter())[key] += 1
 
     def belongs(self, port: int, other: int) -> bool:
-        """Return whether the host at ``port`` is the only one of its class on its leaf, and nearly
-        all hosts on the leaf of ``other``, except that at ``other``, are of that class."""
+        """Return whether the host at ``port`` is the only host of its class on its leaf, and
+        whether nearly all hosts on the leaf of ``other``, except the host at ``other``, are of that
+        class."""
         stray, guest = self.held[port][0], self.held[other][0]
         here, there = (self.classes[int(self.node[p])] for p in (port, other))
         rest = there.total() - 1

@@ -1,6 +1,6 @@
 """Absent and shifted hosts, found by port numbers alone. Hosts with several adapters use the same
 port number on several leaves (a unit with rails). A number that is free on all of these leaves,
-between numbers in use, indicates an absent host; a leaf whose hosts are all one port further than
+between numbers in use, indicates an absent host. A leaf whose hosts are all one port further than
 on the other leaves of its unit is rotated. For hosts with one adapter, a number that is free on
 very few leaves of a kind indicates an absent host.
 """
@@ -24,18 +24,18 @@ ALIKE = 0.9
 """Share of the port numbers of a unit that must hold one host each on all of its leaves; share of
 leaves that must use a number."""
 MIN_HOSTS = 4
-"""Hosts of a unit, and …"""
+"""Minimum number of hosts of a unit, and …"""
 MIN_LEAVES = 4
 """… leaves of a kind from which a free number is a gap."""
 FEW = 0.02
-"""Share of the host ports of a kind of leaves that may be empty; with more, leaves are partly
-filled by design."""
+"""Share of the host ports of a kind of leaves that may be empty; with a larger share, leaves are
+partly filled by design."""
 
 
 FEW_OF_UNIT = 0.1
-"""The same of a unit, where several leaves agree."""
+"""The same for a unit, in which several leaves agree."""
 MIN_RAILS = 3
-"""Minimum number of leaves of a unit for a majority against one."""
+"""Minimum number of leaves of a unit, so that a majority can contradict one leaf."""
 SHIFTS = (1, -1, 2, -2)
 
 
@@ -127,8 +127,8 @@ def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
 
 
 def exchanged_in_units(view: FabricView) -> Iterator[HostExchange]:
-    """Yield hosts that are exchanged on fewer than half of the leaves of their unit: on the others, each has the
-    port number that it lacks there."""
+    """Yield hosts that are exchanged on fewer than half of the leaves of their unit: on the other
+    leaves, each has the port number at which the other is found here."""
     for grid in _grids(view)[1]:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue

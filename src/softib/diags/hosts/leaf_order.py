@@ -1,7 +1,7 @@
 """Leaves with exchanged hosts, and leaves whose hosts are shifted by one port, compared with the
 other leaves. Sites number racks in the order of their leaves. Two leaves with exchanged hosts break
 an order that nearly all others follow. Cabling does not show whether hosts, leaves or names are
-exchanged, so this is information.
+exchanged, so the finding is only information.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from softib.natural_order import natural_rank
 __all__ = ["ExchangedLeaves", "ShiftedLeaf", "exchanged_leaves", "shifted_leaves"]
 
 MIN_LEAVES = 4
-"""Number of leaves in an order, or with the same ports in use, that make a rule …"""
+"""Number of leaves in an order, or with the same ports in use, that form a rule …"""
 MOST = 0.7
 """… and the share of leaves that follow it."""
 CLEAR = 0.8
-"""Share of the hosts of two leaves that must be in the order of their medians."""
+"""Share of the hosts of two leaves that must be in the same order as the medians of these leaves."""
 MIN_HOSTS = 4
 """Minimum number of hosts of a leaf for this check."""
 _NUMBER = re.compile(r"\d+")
@@ -84,7 +84,7 @@ class _Hosts:
 
     def apart(self, a: int, b: int, rising: bool) -> bool:
         """Return whether the hosts of leaf ``a`` are before (``rising``) or after those of ``b``,
-        port by port; if few ports are in use on both, compare nearly all hosts."""
+        port by port. If few ports are in use on both leaves, nearly all hosts are compared."""
         x, y = self.ranks[a], self.ranks[b]
         both = sorted(x.keys() & y.keys())
         if 2 * len(both) >= min(len(x), len(y)):

@@ -20,7 +20,7 @@ UNLINKED_HCA_PORT = code(
     "check the cable and the transceiver, and that the switch port is enabled",
 )
 SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv", "iblinkinfo")
-"""Formats that list only reached nodes: a node without a link is reported."""
+"""Formats that list only reached nodes: a listed node without a link is reported."""
 
 
 def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
@@ -129,7 +129,7 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
 
 
 def _location(view: FabricView, node: int, number: int) -> Location:
-    """Return the place of a port that may be above the adapter's number of ports as listed."""
+    """Return the location of a port, whose number may be larger than the adapter's listed number of ports."""
     whole = view.node_location(node)
     return Location(whole.node, whole.guid, number, whole.shown)
 

@@ -26,8 +26,9 @@ LOCAL = frozenset(
     }
 )
 COINCIDENCE = 2e-6
-"""Probability of a symptom of :data:`LOCAL` given a cable or switch that a job crosses while its own port is up: the
-host decides it before it sends a packet, so even a cable full of errors is another fault."""
+"""Probability of a symptom of :data:`LOCAL` given a cable or switch that a job crosses while its
+own port is up. The host decides such a symptom before it sends a packet, so even a cable with many
+errors is another fault."""
 
 BACKGROUND: dict[str, float] = {
     "link-back": 0.004,
@@ -50,9 +51,9 @@ BACKGROUND: dict[str, float] = {
     "link-reported": 0.08,
     "tcp-configured": 0.02,
 }
-"""Feature → its probability at a part that is not involved in the failure: of 1,000 links a few
-fail or have errors within minutes of any moment; one link in seven has totals since the last
-clear; kernel logs without times also have links that were down hours ago (``link-reported``)."""
+"""Feature → its probability at a part that is not involved in the failure. Of 1,000 links, a few
+fail or have errors within minutes of any moment; one link in seven has totals since the last clear;
+kernel logs without times also list links that were down hours ago (``link-reported``)."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,7 @@ class Cause:
     meaning: str
     reason: str
     command: str
-    """Next command to run; {a}, {b}: the cable's ends, {node}: the switch or host, {fabric}: the
-    source."""
+    """Next command to run; {a}, {b}: the ends of the cable; {node}: the switch or host; {fabric}: the source."""
     symptoms: dict[str, float] = field(default_factory=dict)
     features: dict[str, float] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ FALLEN_MOST = 256
 """Largest number of fallen ports of switches that are matched with each other."""
 ENDS_OF_CABLE = 2
 PAIRS_MOST = 128
-"""Maximum number of pairs whose paths are followed; more add no information."""
+"""Maximum number of pairs whose paths are followed; further pairs add no information."""
 ALTERNATIVE = 0.08
 """Weight of a cable on a shortest path outside of the tables: the tables may have been different at
 that time."""
@@ -25,8 +25,8 @@ that time."""
 @dataclass
 class PathSet:
     """``weight``: cable (its smaller port row) → share of the pairs whose packets cross it;
-    ``by_tables``: ports of the tables' path of the first pair, in order; ``ended``: why that path
-    does not arrive."""
+    ``by_tables``: ports of the first pair's path in the tables, in order; ``ended``: the reason why
+    that path does not arrive."""
 
     weight: dict[int, float] = field(default_factory=dict)
     by_tables: list[int] = field(default_factory=list)
@@ -43,7 +43,7 @@ class PathSet:
 
 def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
     """Return the paths of ``pairs`` of port rows, both directions. A port to which the tables point
-    and an end without a link behind it are joined: they were the ends of one cable."""
+    and an end without a link behind that port are joined: they were the ends of one cable."""
     paths = PathSet()
     cache: dict[int, np.ndarray] = {}
     pairs = pairs[:PAIRS_MOST]
@@ -66,7 +66,7 @@ def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.nda
         if hops and not paths.by_tables:
             paths.by_tables, paths.ended = hops, ended or paths.ended
         for port, share in [*shares.items(), *((p, 1.0) for p in hops)]:
-            # no table points to a cable without a link, whichever pointed to it before
+            # no table points to a cable without a link, even if one pointed to it before
             rare = bool(hops) and port not in paths.lost
             here = 1.0 if port in hops else share * ALTERNATIVE if rare else share
             cable = int(site.cable[port])
@@ -99,9 +99,9 @@ def _find_lost(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None
 
 
 def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None:
-    """Join ports of switches that lost their links, where the cable between them was on a path of
-    ``pairs``: no longer than the paths that are left, which the manager now uses. Ports that fit
-    several others are lost ends whose other end is unknown."""
+    """Join ports of switches that lost their links, if a cable between them was on a path of
+    ``pairs``: on a path that is not longer than the remaining paths, which the manager now uses.
+    Ports that fit several others are lost ends with an unknown other end."""
     f = site.fabric
     free = (site.peer < 0) & site.is_switch & (f.port_num > 0)
     stops = np.isin(np.arange(len(free)), list(paths.lost))
@@ -142,10 +142,10 @@ def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> No
 
 
 def _one_end_each(fits: np.ndarray, node: np.ndarray, stops: np.ndarray) -> dict[int, list[int]]:
-    """Return one end of each cable → its possible other ends, of ports that fit several others
-    (``fits`` bool[n, n]). Ports in two groups of one size, each fitting only the other group, are
-    that many cables: the group to which tables point (``stops``) is kept, otherwise the one of fewer
-    switches (``node``). All other ports are kept, without other ends."""
+    """Return one end of each cable → its possible other ends, for ports that fit several others
+    (``fits`` bool[n, n]). Ports in two groups of equal size, each of which fits only the other
+    group, are this number of cables. The group to which tables point (``stops``) is kept, otherwise
+    the group with fewer switches (``node``). All other ports are kept, without other ends."""
     kept: dict[int, list[int]] = {}
     todo = set(np.flatnonzero(fits.any(axis=1)).tolist())
     while todo:
@@ -168,9 +168,10 @@ def _one_end_each(fits: np.ndarray, node: np.ndarray, stops: np.ndarray) -> dict
 
 
 def _isolated_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:
-    """Return the switches without any link that were on a path to ``ends``, with their shares: their
-    tables still lead there, or (a switch that lost its power also lost its tables) more ports lost
-    their links than the two ends of one cable. ``broken``: the paths of the ends are."""
+    """Return the switches without any link that were on a path to ``ends``, with their shares.
+    Either their tables still lead there, or more ports lost their links than the two ends of one
+    cable (a switch that lost its power also lost its tables). ``broken``: whether the paths of the
+    ends are broken."""
     f = site.fabric
     linked = np.zeros(f.sizes.nodes, bool)
     linked[f.port_node[site.peer >= 0]] = True

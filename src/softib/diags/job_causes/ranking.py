@@ -17,19 +17,18 @@ from softib.diags.job_causes.site import Site
 __all__ = ["Facts", "Hypothesis", "rank"]
 
 NOT_NAMED = 0.01
-"""Share of a host's prior when a scheduler or kernel names another host."""
+"""Factor of a host's prior if a scheduler or kernel names another host."""
 ELSEWHERE = 0.02
-"""Share of a kind's prior for parts that the job's known traffic does not cross."""
+"""Factor of a kind's prior for parts that the job's known traffic does not cross."""
 LIKELIEST = 0.98
 """Upper limit of a cause's probability, since the table is an assumption."""
 
 LINK_RETURNED = 0.5
-"""A cause that leaves more links down than this share does not follow from old falls of a link that
-is up."""
+"""Share of links that a cause leaves down, above which old failures of a link that is up now do not
+indicate the cause."""
 
 MOST_LOG = 100.0
-"""Largest logarithm of a likelihood ratio: a switch with many ports would exceed the range of a
-float."""
+"""Largest logarithm of a likelihood ratio: a switch with many ports would otherwise exceed the range of a float."""
 
 
 DEAD_SWITCH = 0.002
@@ -41,7 +40,7 @@ IN_TIME = 0.9
 lost a packet ends within seconds, but its log may be continued."""
 
 LOST_LINKS = 2
-"""Links that a switch without any link lost at least."""
+"""Minimum number of lost links of a switch without any link."""
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Facts:
     isolated: Mapping[int, float] = field(default_factory=dict)
     """Switch without any link whose tables lead to an end of the job → share."""
     other_ends: Mapping[int, list[int]] = field(default_factory=dict)
-    """Port of :attr:`lost` → the ports of which one was the other end of its cable."""
+    """Port of :attr:`lost` → the ports, one of which was the other end of its cable."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
 
 
 def _job(cause: Cause, features: Mapping[str, bool]) -> float:
-    """Return the likelihood ratio of the job's features, with and without the cause."""
+    """Return the likelihood ratio of the job's features: with the cause to without it."""
     ratio = 1.0
     for name, there in features.items():
         usual = BACKGROUND[name]
@@ -137,8 +136,8 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
 
 
 def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
-    """Return (cable, share): cables of the job's traffic, also those that lost their link and have
-    one known end, other cables with features, and -1 for the rest."""
+    """Return (cable, share): cables of the job's traffic (including cables that lost their link and
+    have one known end), other cables with features, and -1 for the rest."""
     site = readings.site
     every = np.unique(site.cable[site.cable >= 0])
     lost = [(p, 1.0) for p in sorted(facts.lost) if site.peer[p] < 0]
@@ -190,8 +189,8 @@ def _timeliness(readings: Readings, feature: str, ports: Iterable[int]) -> float
     recent = -1 if column is None else max((int(column[p]) for p in ports), default=-1)
     if window is None or window.likely_s is None or recent < 0:
         return 1.0
-    late = (window.end_s - window.likely_s) / (window.end_s - window.begin_s)
-    return IN_TIME / late if recent else (1 - IN_TIME) / (1 - late)
+    recent_share = (window.end_s - window.likely_s) / (window.end_s - window.begin_s)
+    return IN_TIME / recent_share if recent else (1 - IN_TIME) / (1 - recent_share)
 
 
 def _present(p: float, usual: float, timely: float) -> float:
@@ -252,8 +251,7 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
 
 
 def _rest_ratio(cause: Cause, readings: Readings) -> float:
-    """Return the likelihood ratio of cables without features: with a history, that is evidence
-    too."""
+    """Return the likelihood ratio of cables without features: if there is a history, the absence is also evidence."""
     if readings.site.observed is None:
         return _ratio(cause, "link-down", 0) if readings.site.is_live else 1.0
     return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)

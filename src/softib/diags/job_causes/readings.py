@@ -27,7 +27,7 @@ _DAMAGE = (
     "port_fec_uncorrectable_block_ctr",
 )
 RECOVERIES = 5
-"""Recoveries of a link in the window from which it counts as faulty."""
+"""Number of recoveries of a link in the window from which it counts as faulty."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Readings:
         seen, likely = self.site.observed, None if self.window is None else self.window.likely_s
         if seen is None or likely is None or not len(self._intervals):
             return {}
-        late = self._intervals[:, None] & ((seen.begin_ns + seen.end_ns) / 2e9 >= likely)
+        recent = self._intervals[:, None] & ((seen.begin_ns + seen.end_ns) / 2e9 >= likely)
         features = {}
         for feature, counters in (("link", ("link_downed_counter",)), ("damaged", _DAMAGE)):
             rose, read = np.zeros((2, len(seen.ports)))
             for name in (c for c in counters if c in seen.increase):
-                use = late & seen.known[name]
+                use = recent & seen.known[name]
                 rose += np.where(use, seen.increase[name], 0).sum(axis=0)
                 read += use.any(axis=0)
             features[feature] = self._spread(np.where(read > 0, rose > 0, -1)).astype(np.int8)
@@ -125,7 +125,7 @@ class Readings:
 
     @cached_property
     def recoveries(self) -> np.ndarray:
-        """float64[ports]: how often the link of each port recovered; NaN where not known."""
+        """int8[ports]: number of recoveries of each port's link; NaN if unknown."""
         return self._rose("link_error_recovery_counter")
 
     @cached_property
@@ -156,8 +156,8 @@ class Readings:
         return self._until_silence(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
 
     def _until_silence(self, feature: np.ndarray) -> np.ndarray:
-        """Return a port that stopped answering counted nothing until then; what it counted later is
-        unknown."""
+        """Return the counts with unknown values after a port stopped answering. Until then, such a
+        port counted nothing."""
         return np.where((feature == 0) & (self.silent == 1), -1, feature).astype(np.int8)
 
     @cached_property
@@ -219,13 +219,14 @@ class Readings:
 
     @cached_property
     def unheard(self) -> np.ndarray:
-        """int8[ports]: an adapter's port stopped answering though the link at the other end of its cable is up and did
-        not fail: packets to it or from it are lost, or it takes none."""
+        """int8[ports]: an adapter's port stopped answering although the link at the other end of
+        its cable is up and did not fail. Packets to it or from it are lost, or it does not accept
+        packets."""
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0) & (self.silent >= 0)
         up = (self.link[site.peer] == 0) & (self.down[site.peer] == 0)
-        told = adapter & ((self.silent == 0) | (self.link[site.peer] >= 0))
-        return _feature(adapter & (self.silent == 1) & up, np.where(told, 0.0, np.nan))
+        judged = adapter & ((self.silent == 0) | (self.link[site.peer] >= 0))
+        return _feature(adapter & (self.silent == 1) & up, np.where(judged, 0.0, np.nan))
 
     def _last(self, level: str) -> np.ndarray:
         seen = self.site.observed
@@ -264,7 +265,7 @@ class Readings:
         return down
 
     def up_now(self, port: int) -> bool:
-        """Return whether a cable has its link in the fabric that runs now."""
+        """Return whether the link of a cable is up in a fabric that runs now."""
         f, peer = self.site.fabric, int(self.site.peer[port])
         return self.site.is_live and peer >= 0 and int(f.port_peer[port]) == peer
 

@@ -23,10 +23,10 @@ LIVE = ("running", "umad")
 
 @dataclass
 class Site:
-    """``peer`` int64[ports]: the port at the other end of each cable, from the fabric or, if it has
-    none now, from the history; -1 for none. ``lid`` int64[ports]. ``row`` int64[ports]: the row of
-    a port in the observations, -1. ``has_tables``, ``has_pkeys``: whether whether the fabric's
-    forwarding tables and P_Keys were read, not assumed."""
+    """``peer`` int64[ports]: the port at the other end of each cable, from the fabric, or from the
+    history if the fabric has no cable there now; -1 if there is none. ``lid`` int64[ports]. ``row``
+    int64[ports]: the row of a port in the observations, -1. ``has_tables``, ``has_pkeys``: whether
+    the fabric's forwarding tables and P_Keys were read, not assumed."""
 
     fabric: Fabric
     peer: np.ndarray
@@ -52,11 +52,11 @@ class Site:
 
     @property
     def is_live(self) -> bool:
-        """The fabric is as it is now, not as a file states: its cables have their links."""
+        """Whether the fabric is read now and not from a file: links of its cables are up."""
         return self.fabric.source.format in LIVE
 
     def join(self, a: int, b: int) -> None:
-        """Note that two ports without a link were the ends of one cable."""
+        """Record that two ports without a link were the ends of one cable."""
         self.peer[a], self.peer[b] = b, a
         self.__dict__.pop("cable", None)
 
@@ -65,7 +65,7 @@ class Site:
         return self.fabric.port_name(port)
 
     def link(self, port: int) -> str:
-        """Return Return ``leaf-3[40] ↔ spine-2[3]``, a host's end first."""
+        """Return ``leaf-3[40] ↔ spine-2[3]``, a host's end first."""
         peer = int(self.peer[port])
         if peer < 0:
             return self.name(port)
@@ -137,7 +137,7 @@ def is_ethernet(gid: str) -> bool:
 
 
 def site_of(fabric: Fabric, observed: Observations | None, has_tables: bool, has_pkeys: bool = False) -> Site:
-    """Combine Combine ``fabric`` with the history of its ports."""
+    """Combine ``fabric`` with the history of its ports."""
     peer, lid = fabric.port_peer.astype(np.int64), fabric.lid.astype(np.int64)
     row = np.full(fabric.sizes.ports, -1, np.int64)
     lost = np.zeros(fabric.sizes.ports, bool)

@@ -43,11 +43,11 @@ SA_SLOW = code(
 )
 
 ROUNDS = 2
-"""Number of consecutive last rounds that must show it: one lost datagram is not a stall (each
-request is sent twice)."""
+"""Number of last consecutive rounds that must show the stall: one lost datagram is not a stall
+(each request is sent twice)."""
 SLOW_S = 1.0
-"""A query that waits longer is slow: OpenSM and librdmacm time out after one to a few seconds and
-retry (chosen by softib)."""
+"""Wait of a query in seconds from which it is slow: OpenSM and librdmacm time out after one to a
+few seconds and retry (chosen by softib)."""
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,9 @@ FTREE_UNFIT = code(
 )
 
 MIN_PATHS = 16
-"""Number of paths on the worst link below which a tier is too small to be called uneven."""
+"""Number of paths on the worst link below which a tier is too small to be uneven."""
 IMBALANCE = 2.0
-"""Ratio of maximum to mean paths from which a tier is called uneven."""
+"""Ratio of maximum to mean paths from which a tier is uneven."""
 MANY = 5
 
 
@@ -77,7 +77,7 @@ def _out(c: Context, row: int, portnum: int) -> Location:
 
 
 def unreachable_ends(c: Context) -> Iterator[Finding]:
-    """Report Report CA→CA and CA→switch pairs that do not arrive, with a few examples."""
+    """Report CA→CA and CA→switch pairs that do not arrive, with a few examples."""
     if c.proof is None or not c.proof.unreachable:
         return
     examples: list[str] = []
@@ -103,9 +103,9 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
 
 
 def unreachable_from_switches(c: Context) -> Iterator[Finding]:
-    """Report switch→CA pairs that are connected by cables but not by tables, unless CAs miss each
-    other too (reported by :func:`unreachable_ends`); only information if just switch→switch pairs
-    are missing."""
+    """Report switch→CA pairs that are connected by cables but not by tables, unless pairs of CAs
+    are also unreachable (reported by :func:`unreachable_ends`). It is only information if just
+    switch→switch pairs are missing."""
     if c.proof is None or c.graph is None:
         return
     graph = c.graph
@@ -150,8 +150,8 @@ def _end_name(c: Context, failure: Any) -> str:
 
 
 def credit_loops(c: Context) -> Iterator[Finding]:
-    """Report a cycle of channels, if there is one; a warning if the paths' SLs, which could break
-    it, are unknown."""
+    """Report a cycle of channels, if there is one; it is a warning if the SLs of the paths, which
+    could break the cycle, are unknown."""
     if c.proof is None:
         return
     if c.proof.credit_loop is not None:
@@ -197,8 +197,7 @@ def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, An
 
 
 def uneven_load(c: Context) -> Iterator[Finding]:
-    """Report tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or
-    more.
+    """Report tiers of a tree whose most loaded link carries at least :data:`IMBALANCE` times the mean.
 
     Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. It is a
     warning for recorded tables, and information for tables computed by softib, which are not a
@@ -226,7 +225,7 @@ def uneven_load(c: Context) -> Iterator[Finding]:
 
 
 def unfit_for_ftree(c: Context) -> Iterator[Finding]:
-    """Report a flaw of a tree that prevents its engine, and the gain from GUID files."""
+    """Report a flaw of a tree that prevents its routing engine, and the gain from GUID files."""
     if c.remedy is None:
         return
     r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
@@ -250,4 +249,4 @@ def unfit_for_ftree(c: Context) -> Iterator[Finding]:
 
 
 OF_TABLES = (unreachable_ends, unreachable_from_switches, credit_loops, uneven_load)
-"""Checks of each subnet's tables, if a fabric has several."""
+"""Checks of the tables of each subnet, for a fabric with several subnets."""

@@ -28,17 +28,18 @@ from softib.diags.view import FabricView
 __all__ = ["missing_names", "name_between"]
 
 MAX_GAP = 4
-"""Longest gap in a row of numbers; longer gaps come from the numbering of racks."""
+"""Longest gap in a row of numbers; longer gaps result from the numbering of racks."""
 DENSE, SPARSE = 0.7, 0.5
-"""Share of a row's numbers that must be carried; and where every port at the gap's place is free,
-:data:`MIN_PORTS_OF_SHORT_ROW` at least."""
+"""Minimum share of a row's numbers that are in use; and the lower share that is sufficient if every
+port at the position of the gap is free and there are at least :data:`MIN_PORTS_OF_SHORT_ROW`."""
 SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
-"""Members of a shorter one, and free ports at the place of its missing member that make up for it.
+"""Number of members below which a row is short; and the number of free ports at the position of its
+missing member that is sufficient evidence.
 """
 MIN_SWITCH_PORTS = 2
-"""Free ports at the place of a switch: one alone may be any cable."""
+"""Minimum number of free ports at the position of a switch; a single one may belong to any cable."""
 MOST_FREE, FREE_SHARE = 2, 0.05
-"""Free places of a grid, or share of its places, that may be absent switches."""
+"""Number of free positions of a grid, or share of its positions, up to which they may be absent switches."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -46,8 +47,8 @@ _NUMBER = re.compile(r"\d+")
 class Gap:
     """An unused number: the ``nth`` of ``step`` steps from the node ``before`` to the node
     ``after`` (or beyond both, at the end of a row), ``number`` in the column ``along`` of their
-    class. ``dense``: most numbers of the row are carried. ``beyond``: in front of or after all
-    members of a class that is one row."""
+    class. ``dense``: most numbers of the row are in use. ``beyond``: the gap is before or after all
+    members of a class with only one row."""
 
     before: int
     after: int
@@ -113,7 +114,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
 
 
 def _free_positions(view: FabricView, made: NodeClass) -> Iterator[Absent]:
-    """Yield the switches that belong at the free places of a grid, if these are few."""
+    """Yield the switches for the free positions of a grid, if these are few."""
     taken = np.zeros(tuple(made.span.tolist()), bool)
     taken[tuple(made.numbers.T)] = True
     free = np.argwhere(~taken)
@@ -133,7 +134,7 @@ def _free_positions(view: FabricView, made: NodeClass) -> Iterator[Absent]:
 
 
 def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bool:
-    """Return whether enough of the ports at the place of ``absent`` are free."""
+    """Return whether enough of the ports at the position of ``absent`` are free."""
     least = MIN_SWITCH_PORTS if view.is_switch[gap.before] else 1
     if len(made.nodes) < MIN_ROW or not gap.dense:
         least = MIN_PORTS_OF_SHORT_ROW
@@ -142,9 +143,9 @@ def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bo
 
 
 def _host_classes(view: FabricView) -> Iterator[NodeClass]:
-    """Yield hosts whose adapters all carry the host's name: a class for the first adapter of each,
-    one for the second, and so on, by the leaf that it is plugged into: hosts side by side have
-    theirs on the same leaves."""
+    """Yield hosts whose adapters all have the host's name. There is one class for the first adapter
+    of each host, one for the second, and so on, in the order of their leaves: adjacent hosts use
+    the same leaves."""
     hosts: dict[str, list[int]] = {}
     for node in np.flatnonzero(view.is_host).tolist():
         shared = view.host_descriptions.get(view.names[node])
@@ -161,17 +162,15 @@ def _host_classes(view: FabricView) -> Iterator[NodeClass]:
 
 
 def _leaf_of(view: FabricView, adapter: int) -> tuple[int, int]:
-    """Return (node, port number) that an adapter's first cable leads to, (-1, 0) for none."""
+    """Return (node, port number) at the other end of an adapter's first cable; (-1, 0) if there is none."""
     f = view.fabric
     peers = [int(f.port_peer[p]) for p in f.ports_of(adapter) if f.port_peer[p] >= 0]
     return (int(f.port_node[peers[0]]), int(f.port_num[peers[0]])) if peers else (-1, 0)
 
 
 def _gaps(made: NodeClass) -> Iterator[Gap]:
-    """Return every number that is missing in a
-    row.
-    A row consists of the members that differ only in one number, or of all members if one number alone
-    distinguishes them.
+    """Return every missing number of a row. A row consists of the members that differ only in one
+    number, or of all members if one number alone distinguishes them.
     """
     for s in range(made.numbers.shape[1]):
         x = made.numbers[:, s]
@@ -207,8 +206,8 @@ def _gaps(made: NodeClass) -> Iterator[Gap]:
 def _ends(
     made: NodeClass, s: int, stepping: np.ndarray, line: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> Iterator[Gap]:
-    """Yield rows that begin one later, or end one earlier, than most: ``stepping`` are members
-    whose next one in the row is there."""
+    """Yield rows that begin one number later, or end one number earlier, than most rows.
+    ``stepping``: members whose next number in the row exists."""
     x = made.numbers[:, s]
     first, last = int(np.median(low)), int(np.median(high))
     for a in stepping.tolist():
@@ -225,7 +224,7 @@ def name_between(before: str, after: str, k: int, gap: int) -> str | None:
     """Return the name ``k`` of ``gap`` steps from ``before`` to ``after``, None if the numbers do
     not have equal steps.
 
-    Numbers that differ otherwise (racks) stay as they are in ``before``.
+    Numbers that differ otherwise (racks) keep the value of ``before``.
     """
     low, high = _NUMBER.findall(before), _NUMBER.findall(after)
     stepped = False

@@ -1,4 +1,4 @@
-"""Signs of nodes that are not in the source: absent switches, hosts and adapters."""
+"""Signs of nodes that are missing from the source: absent switches, hosts and adapters."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
 
 
 def _nameless(c: Context, row: list[int]) -> Finding:
-    """Report an absent switch that only the free ports of ``row`` imply."""
+    """Report an absent switch for which the free ports of ``row`` are the only evidence."""
     view, f = c.view, c.view.fabric
     parts = []
     for tier in np.unique(c.structure.rank[f.port_node[row]]).tolist():
@@ -112,8 +112,9 @@ def _nameless(c: Context, row: list[int]) -> Finding:
 
 
 def _free_ports_of_lone_switches(c: Context) -> int:
-    """Return the free ports of the switch with most of them among those without a cable to another
-    switch: that switch may belong on ports that are free elsewhere, and has a separate finding."""
+    """Return the free ports of one switch: of the switches without a cable to another switch, the
+    one with the most free ports. This switch may belong at ports that are free elsewhere, and has a
+    separate finding."""
     f, is_switch = c.view.fabric, c.view.is_switch
     cabled = f.port_cable >= 0
     peer = np.maximum(f.port_peer, 0)
@@ -155,7 +156,7 @@ def _switch(c: Context, a: Absent) -> Finding:
 
 
 def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
-    """Yield hosts that are absent as a whole, then adapters that hosts lack."""
+    """Yield hosts that are absent as a whole, then missing adapters of other hosts."""
     view = c.view
     hosts: dict[str, list[Absent]] = {}
     for a in absent:
@@ -177,7 +178,7 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
 
 
 def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
-    """Yield hosts that only their free port implies."""
+    """Yield hosts for which a free port is the only evidence."""
     view = c.view
     for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
         several: list[Each] = []
@@ -205,8 +206,8 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
 
 
 def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
-    """Return whether the names on both sides have close numbers: then a missing host leaves a gap in their numbers.
-    In front of a row, the names of its first two hosts decide."""
+    """Return whether the names on both sides have close numbers, so that a missing host leaves a
+    gap in them. Before the first host of a row, the names of its first two hosts decide."""
     if len(neighbours) == 1:
         f = c.view.fabric
         leaf_ports = [int(p) for p in f.port_peer[list(f.ports_of(neighbours[0]))] if p >= 0]
@@ -235,8 +236,8 @@ def _host(c: Context, host: str, parts: list[Absent]) -> Each:
 
 
 def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
-    """Report hosts with fewer adapters than others of their kind, with the free leaf port if names
-    or the other adapters determine it."""
+    """Report hosts with fewer adapters than others of their kind; the free leaf port is included if
+    names or the other adapters determine it."""
     view = c.view
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
@@ -303,14 +304,14 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
 
 def _shape(c: Context, node: int) -> str:
     """Return the common property of hosts without numbered names: the form of the host's part
-    before the adapter (``XXXXXXX`` of ``J3K0TX2 mlx5_0``), else the description that all have."""
+    before the adapter (``XXXXXXX`` of ``J3K0TX2 mlx5_0``), otherwise the common description."""
     both = c.view.adapters.get(node)
     return _LETTER.sub("X", both[0]) if both else c.view.names[node]
 
 
 def _twins(c: Context, nodes: np.ndarray) -> int:
-    """Return adapters that call themselves as one of another host does. Makers' names are carried
-    by more."""
+    """Return adapters that have the same description as an adapter of another host. Default names
+    of vendors occur more often."""
     described = c.view.host_descriptions
     carriers = Counter(name for n in nodes.tolist() if (name := c.view.names[n]) not in described)
     crowded = sum(max(0, d.carriers - d.usual) for d in described.values())
@@ -349,8 +350,8 @@ def _lacks(
 
 
 def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
-    """Return the leaf port of an adapter that a host on rails lacks: the number that its other
-    adapters have on their leaves, on the leaf of the rail that it has none on."""
+    """Return the leaf port of a missing adapter of a host on rails. Its number is that of the other
+    adapters on their leaves; its leaf is that of the rail without an adapter."""
     view, f, rails = c.view, c.view.fabric, c.structure.rank
     ports = [p for n in adapters.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
     leaf_ports = f.port_peer[ports]
@@ -358,8 +359,7 @@ def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
     if agree < max(2, len(leaf_ports) // 2):
         return []
     leaves = set(f.port_node[leaf_ports].tolist())
-    # Leaves of the unit: those that the neighbouring hosts (in the ports before and after on its
-    # leaves) are plugged into.
+    # Leaves of the unit: the leaves of the neighbouring hosts (in the ports before and after on its leaves).
     system = system_of(view)
     neighbours: set[int] = set()
     for leaf in leaves:

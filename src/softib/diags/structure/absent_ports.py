@@ -21,9 +21,9 @@ MOSTLY = 0.5
 
 @dataclass
 class Absent:
-    """A missing node: ``name`` as its neighbours in the row, ``before`` and ``after``, suggest;
-    ``ports``: the free port rows where it belongs; ``port_count``: the number of its cables.
-    ``neighbours``: the adapters from which it was derived, of hosts whose adapters share one name."""
+    """A missing node: ``name`` as implied by its neighbours in the row, ``before`` and ``after``;
+    ``ports``: its free port rows; ``port_count``: the number of its cables. ``neighbours``: the
+    adapters that are the evidence, if all adapters of a host have the same name."""
 
     name: str
     before: int
@@ -32,22 +32,22 @@ class Absent:
     port_count: int = 0
     neighbours: set[int] = field(default_factory=set)
     in_grid: bool = False
-    """Its rows of names are cabled to each other."""
+    """Whether the rows of its names are cabled to each other."""
     sure: bool = True
-    """False where switches in reserve would leave the same ports free."""
+    """False if switches in reserve would leave the same ports free."""
 
     @property
     def host(self) -> str:
-        """The host of an adapter (``host mlx5_0``), else the whole name."""
+        """The host of an adapter (``host mlx5_0``), otherwise the whole name."""
         both = adapter_of(self.name)
         return both[0] if both else self.name
 
 
 def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
-    """Set the ports of ``absent``: if both neighbours have their cables in one node, the port
-    between theirs; if they are on two nodes (the edge of a leaf or a pod), the port after the one or
-    before the other. At an edge the tier below a switch decides, if there is one: pods reach different
-    switches above."""
+    """Set the ports of ``absent``. If the cables of both neighbours lead to one node, it is the
+    port between them; if they lead to two nodes (the edge of a leaf or a pod), it is the port after
+    one of them or before the other. At an edge, the tier below a switch decides, if there is one:
+    pods have different switches above."""
     f = view.fabric
     before, after = absent.before, absent.after
     below = any(
@@ -70,8 +70,8 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
         for p in f.port_peer[list(f.ports_of(node))].tolist():
             if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
                 place = p + steps * _cables(view, node, int(f.port_node[p]))
-                # A host's place is a port that leaves use for hosts: most of them, where the row of names
-                # does not go from one end of a leaf to the next.
+                # A host's position is a port that leaves use for hosts: that most leaves use, unless the row of names
+                # extends over the ends of leaves.
                 used = view.host_numbers[f.port_num[place]] if 0 <= place < f.sizes.ports else 0
                 if not view.is_host[node] or (used > 0 and (row_continues or used >= MOSTLY)):
                     edge.append(place)
@@ -86,7 +86,7 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
 
 
 def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
-    """Return whether the host is in the first (else the last) port of hosts of its leaf."""
+    """Return whether the host is in the first (otherwise the last) port of its leaf that has a host."""
     f = view.fabric
     for p in f.port_peer[list(f.ports_of(host))].tolist():
         if p < 0:
@@ -100,8 +100,7 @@ def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """Return whether a neighbour of the missing node is compared by this cable: a switch's
-    hosts vanish with it."""
+    """Return whether this cable of a neighbour is compared: an absent switch also hides its hosts."""
     return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 
 
@@ -118,8 +117,7 @@ def _cables(view: FabricView, node: int, peer: int) -> int:
 
 
 def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
-    """Return whether nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged
-    into."""
+    """Return whether nearly all ``ports`` are free on the nodes to which ``neighbour`` is connected."""
     f = view.fabric
     peer_ports = f.port_peer[list(f.ports_of(neighbour))]
     nodes = set(f.port_node[peer_ports[peer_ports >= 0]].tolist())
@@ -142,8 +140,8 @@ def in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int], nearl
 
 
 def left_by_a_switch(view: FabricView, rank: np.ndarray, absent: Absent) -> bool:
-    """Return whether the ports of ``absent`` are the only free ports of several leaves, each of which
-    would have as many hosts as uplinks with them."""
+    """Return whether the ports of ``absent`` are the only free ports of several leaves, each of
+    which would then have as many hosts as uplinks."""
     f, ports_there = view.fabric, set(absent.ports)
     leaves = np.unique(f.port_node[absent.ports])
     if len(ports_there) < absent.port_count or (rank[leaves] != 1).any():

@@ -1,8 +1,8 @@
-"""Free ports of two nodes that the pattern joins, paired as the parallel cables of other such nodes are: which port of
-one leads to which of the other.
+"""Free ports of two nodes that the pattern connects, paired like the parallel cables of other such
+nodes: which port of one node leads to which port of the other.
 
-Where a whole number is free on all nodes of a class (a leaf lost nearly all of its uplinks), no rule knows its port
-there; the other ends, and the arrangement of the other bundles, do.
+If a port number is free on all nodes of a class (a leaf lost nearly all of its uplinks), no rule
+contains it; the other ends and the arrangement of other bundles determine the pair.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from softib.diags.view import FabricView
 __all__ = ["Bundles"]
 
 Arrangement = tuple[tuple[int, int], ...]
-"""Numbers of the ports of each parallel cable, from the lowest of each end."""
+"""Port numbers of each parallel cable, relative to the lowest number at each end."""
 
 Used = tuple[range, range]
 
@@ -31,8 +31,8 @@ class Bundles:
         self.known: dict[tuple[int, int], tuple[Arrangement, Used]] = {}
 
     def pairs(self, a: int, b: int, at_a: list[int], at_b: list[int]) -> list[tuple[int, int]]:
-        """Pair the free ports ``at_a`` of node ``a``, each of which belongs to node ``b``, with those of ``b``:
-        ``at_b``, each of which belongs to ``a``, and free ports without a rule."""
+        """Pair the free ports ``at_a`` of node ``a``, each of which belongs to node ``b``, with
+        ports ``at_b`` of ``b``: those that belong to ``a``, and free ports without a rule."""
         if len(at_a) == len(at_b) == 1:
             return [(at_a[0], at_b[0])]
         fits = sorted(self._fits(a, b, at_a, at_b))
@@ -43,9 +43,9 @@ class Bundles:
     def _fits(
         self, a: int, b: int, at_a: list[int], at_b: list[int]
     ) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-        """Yield ((ports outside of the numbers in use, other ports than the given ones), pairs of
-        ports) of each place of the usual arrangement that has all of the given ports and no other
-        cable."""
+        """Yield (number of ports outside of the numbers in use, number of ports besides the given
+        ones, pairs of ports) for each position of the usual arrangement that contains all given
+        ports and no other cable."""
         f = self.view.fabric
         usual, used = self._usual(a, b)
         linked = [(int(p), int(f.port_peer[p])) for p in f.ports_of(a) if self._leads(int(p), b)]
@@ -74,8 +74,8 @@ class Bundles:
                     yield (outside, len(others)), empty
 
     def _without_cable(self, node: int, other: int) -> list[int]:
-        """Free ports of ``node``, if the ``other`` one has a cable to a node like it: else it may be meant to have
-        none."""
+        """Return the free ports of ``node``, if the ``other`` node has a cable to a similar node:
+        otherwise it may have none by design."""
         f, of = self.view.fabric, self.pattern.labels.class_of
         peers = f.port_peer[list(f.ports_of(other))]
         if not (of[f.port_node[peers[peers >= 0]]] == of[node]).any():
@@ -96,8 +96,8 @@ class Bundles:
         return want == NO_OPINION or not any(f.port_cable[p] < 0 and expected[p] == node for p in f.ports_of(want))
 
     def _usual(self, a: int, b: int) -> tuple[Arrangement, Used]:
-        """Return (the most frequent arrangement between nodes like ``a`` and like ``b``, port
-        numbers from the lowest to the highest that it has on the former and on the latter)."""
+        """Return the most frequent arrangement between nodes like ``a`` and nodes like ``b``, and
+        the range of its port numbers (lowest to highest) on each side."""
         of = self.pattern.labels.class_of
         key = int(of[a]), int(of[b])
         if key not in self.known:

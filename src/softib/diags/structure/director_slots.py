@@ -26,7 +26,7 @@ information."""
 @dataclass
 class Slots:
     """``ports``: the backplane ports at slots that are empty by design; ``empty``: (slots, their
-    ports, director) of lone directors."""
+    ports, director) of directors that are the only one of their kind."""
 
     ports: list[list[int]] = field(default_factory=list)
     empty: list[tuple[list[str], list[int], str]] = field(default_factory=list)

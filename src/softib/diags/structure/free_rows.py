@@ -1,5 +1,5 @@
-"""Switches without numbered names that are not there: a port number that is free on all switches of
-a kind, between used ones, or in use on all switches of the other planes."""
+"""Absent switches without numbered names: a port number is free on all switches of a kind between
+numbers in use, or is in use on all switches of the other planes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ __all__ = ["free_rows", "named_by_peers", "other_side"]
 MIN_PEERS = 4
 """Switches of a kind, and …"""
 MAX_MISSING, MIN_WITNESSES = 0.25, 6
-"""Share of the port numbers in use up to which several missing peers are believed (more are how the
-site is built); switches of a kind that are needed for two."""
+"""Share of the port numbers in use up to which several missing peers are reported (a larger share
+is the design of the site); and the number of switches of a kind that is needed for two missing
+peers."""
 MIN_USED = 6
-"""… port numbers in use on all of them, from which a number that all leave free is a gap."""
+"""… number of port numbers in use on all of them, from which a number that is free on all is a gap."""
 MIN_PLANES = 2
-"""Planes with all of their switches, from which another one lacks some."""
+"""Number of planes with all of their switches from which another plane can lack some."""
 
 
 def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Return port numbers that are free on all switches of a kind, between used ones: the place of
-    a switch that has no name.
+    """Return port numbers that are free on all switches of a kind, between numbers in use: the
+    position of a switch without a name.
 
-    A kind are switches of one tier that reach the same switches, each by the same number of cables.
-    Each entry has the free port rows of one missing peer; those with a row in ``explained`` are
-    omitted.
+    A kind consists of switches of one tier that reach the same switches, each by the same number of
+    cables. Each entry has the free port rows of one missing peer; those with a row in ``explained``
+    are omitted.
     """
     f = view.fabric
     links = view.between_switches
@@ -57,8 +58,9 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
 
 
 def named_by_peers(view: FabricView, row: list[int]) -> Absent | None:
-    """Return the absent switch of a free ``row`` with the name between those of the peers in front of and after its
-    ports, on all of its switches; None if their names do not differ by two steps of one number."""
+    """Return the absent switch of a free ``row``. Its name is between those of the peers before and
+    after its ports, on all of its switches; None if these names do not differ by two steps of one
+    number."""
     f = view.fabric
     peers = set()
     for node in np.unique(f.port_node[row]).tolist():
@@ -73,11 +75,12 @@ def named_by_peers(view: FabricView, row: list[int]) -> Absent | None:
 
 
 def _of_planes(view: FabricView, rank: np.ndarray, rows: np.ndarray) -> Iterator[list[int]]:
-    """Yield the free ports of each switch that a plane lacks.
+    """Yield the free ports of each missing switch of a plane.
 
-    A plane are switches of one tier with all their peers in the next, without a cable to another plane: the pods of
-    a tree for its leaves, the groups of cores for its aggregation switches. Most planes are of equal size. Where one
-    has all members but fewer peers, a port number that all other planes use is free on all of its members.
+    A plane consists of switches of one tier with all their peers in the next tier, without a cable
+    to another plane: the pods of a tree for its leaves, the groups of cores for its aggregation
+    switches. Most planes are of equal size. If a plane has all members but fewer peers, a port
+    number that all other planes use is free on all of its members.
     """
     f = view.fabric
     for tier in np.unique(rank[f.port_node[rows]]).tolist():
@@ -158,8 +161,8 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
 
 
 def _joined(view: FabricView, rows: list[list[int]]) -> list[list[int]]:
-    """Merge ``rows`` of several kinds if a switch is cabled to switches of all of them: the
-    absent peer is like that switch. Rows of one number come first."""
+    """Merge ``rows`` of several kinds if a switch is cabled to switches of all of them: the absent
+    peer is similar to that switch. Rows of one number come first."""
     f = view.fabric
     holders = [set(f.port_node[row].tolist()) for row in rows]
     reach = [
@@ -230,9 +233,9 @@ def other_side(
 ) -> Absent | None:
     """Return the switch of ``absent`` that the free ``row`` of ``rows`` belongs to as well.
 
-    Return whether it is above: where the other switches of the row's tier have this port number, the
-    switches there are cabled to those that miss it below. Below it: the only row of its tier, and the
-    only such switch."""
+    Return whether the other side is above: if the other switches of the row's tier have this port
+    number, the switches there are cabled to those that lack it below. Below: the only row of its
+    tier, and the only such switch."""
     f = view.fabric
     number, tier = int(f.port_num[row[0]]), int(rank[f.port_node[row[0]]])
     upper = [a for a in absent if rank[a.before] == tier + 1]

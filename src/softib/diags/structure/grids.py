@@ -52,7 +52,7 @@ def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _slack(wanted: float) -> float:
-    """Return how many of ``wanted`` links may differ: few, and of few links at most a quarter."""
+    """Return how many of ``wanted`` links may differ: a small share, and at most a quarter if there are few links."""
     return min(max(FEW_LINKS, (1 - MOST) * wanted), wanted // 4)
 
 
@@ -61,7 +61,7 @@ def _about(count: int, wanted: float) -> bool:
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
-    """Return the class that nearly all linked switches are of."""
+    """Return the class of nearly all linked switches."""
     usual, count = mode(labels.class_of[linked])
     return labels.classes[usual] if usual >= 0 and count >= MOST * len(linked) else None
 

@@ -1,5 +1,5 @@
-"""Missing cables of grids and dragonflies by their shape, and shapes that do not say whether a cable
-is missing."""
+"""Missing cables of grids and dragonflies according to their shape, and shapes that cannot show
+whether a cable is missing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ EXCEPTIONS = 1 / 6
 """Share of a shape's cables up to which missing ones are exceptions."""
 
 FEWEST = 3
-"""Switches of which a shape is expected: two have nothing to compare their cables with."""
+"""Minimum number of switches of a shape: the cables of two switches have nothing to be compared with."""
 
 
 def missing_joins(c: Context) -> Iterator[Finding]:
-    """Yield joins of the recognised shape with fewer cables than their like, where no other finding
-    about cables names the switches."""
+    """Yield joins of the recognised shape with fewer cables than similar joins, unless another
+    finding about cables names the switches."""
     view, shape = c.view, c.structure.shape
     compared = joins(view, shape)
     node = view.fabric.port_node
@@ -74,8 +74,8 @@ def _without_a_rule(c: Context, cables: np.ndarray, of: int) -> Iterator[Finding
 
 
 def _one_moved(c: Context, compared: Joins) -> list[int]:
-    """Return the cables one of which may be the shape's one missing cable: those of the one join that
-    has one more than most, or the one cable that joins no neighbours."""
+    """Return the cables of which one may be the shape's missing cable: the cables of the only join
+    that has one more than most, or the only cable that connects no neighbours."""
     if len(compared.missing) != 1:
         return []
     extra = compared.extra_cables(c.view, c.structure.shape)
@@ -121,8 +121,8 @@ def _shape_text(c: Context) -> str:
 
 
 def unjudged_shapes(c: Context) -> Iterator[Finding]:
-    """Yield shapes that do not say whether a cable is missing: a chain, which is a ring without one
-    cable, and switches that no rule and no topology fits."""
+    """Yield shapes that cannot show whether a cable is missing: a chain, which is a ring without
+    one cable, and switches that fit no rule and no topology."""
     view, f, shape = c.view, c.view.fabric, c.structure.shape
     links = view.between_switches
     ends = np.concatenate([view.port_a[links], view.port_b[links]])

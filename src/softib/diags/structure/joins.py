@@ -1,6 +1,6 @@
-"""Pairs of switches that a recognised grid or dragonfly joins, and that have fewer cables than the
-others. Needs no rule of port numbers, so that it judges fabrics of a few switches too, where three
-ports of a kind are too few to learn one.
+"""Pairs of switches that a recognised grid or dragonfly connects, and that have fewer cables than
+the others. The check needs no rule of port numbers. It therefore also judges fabrics of a few
+switches, in which three ports of a kind are too few to learn a rule.
 
 Grids: neighbours along a dimension. Dragonflies: all pairs within a group, and all pairs of groups
 (Kim et al., ISCA 2008), with the same number of cables for each.
@@ -22,13 +22,13 @@ from softib.diags.view import FabricView
 __all__ = ["Joins", "Unjoined", "joins"]
 
 FEW_MORE = 2
-"""Joins with more cables than most that are listed: of more, their number is no rule."""
+"""Maximum number of listed joins with more cables than most; with more of them, the number of cables is no rule."""
 
 
 @dataclass(frozen=True)
 class Unjoined:
-    """A join with fewer cables than its like: the free ports of one side and of the other at which a
-    cable may belong, and the nodes of both sides."""
+    """A join with fewer cables than similar joins: the free ports of both sides at which a cable
+    may belong, and the nodes of both sides."""
 
     nodes_a: tuple[int, ...]
     nodes_b: tuple[int, ...]
@@ -37,11 +37,11 @@ class Unjoined:
 
     @property
     def certain(self) -> bool:
-        """Whether one port of each side is left."""
+        """Whether each side has only one candidate port."""
         return len(self.ports_a) == len(self.ports_b) == 1
 
     def without(self, ports: Collection[int]) -> Unjoined:
-        """Return it without ``ports`` that belong to something else."""
+        """Return the join without ``ports``, which belong to something else."""
         ends = (tuple(p for p in side if p not in ports) for side in (self.ports_a, self.ports_b))
         return Unjoined(self.nodes_a, self.nodes_b, *ends)
 
@@ -60,7 +60,7 @@ class Joins:
     """Cables (rows of the view) of each join that has more than most, and how many more."""
 
     def extra_cables(self, view: FabricView, shape: Shape) -> list[int]:
-        """Return cables between switches of the shape that it does not join (rows of the view)."""
+        """Return cables between switches of the shape that are not joins of the shape (rows of the view)."""
         if not shape.forms:
             return []
         inside = shape.coordinates[:, 0] >= 0

@@ -37,8 +37,8 @@ EXTRA_CABLE = code(
 TREES = ("fat-tree", "rail-optimized")
 DIRECT = ("torus", "mesh", "ring", "hyperx", "dragonfly", "dragonfly+")
 RARE, MIN_ALIKE = 0.1, 6
-"""Share of the switches of a kind that may use a port number that has no place in the topology, and
-switches that make a kind."""
+"""Share of the switches of a kind that may use a port number without a place in the topology, and
+number of switches from which they form a kind."""
 
 
 def switches_out_of_place(c: Context) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _exchange(view: FabricView, x: Exchange) -> Finding:
 
 
 def same_tier_cables(c: Context) -> Iterator[Finding]:
-    """In trees: report cables inside a tier or past one, unless another check has reported them."""
+    """In trees: report cables within a tier, or cables that skip a tier, unless another check has reported them."""
     if c.structure.kind not in TREES:
         return
     view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
@@ -77,7 +77,7 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
     sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
     low = np.where(rank[a] < rank[b], a, b)
     nodes = len(view.names)
-    # A switch all of whose uplinks pass a tier over hangs there by design (a management leaf on a core).
+    # A switch whose uplinks all skip a tier is connected there by design (a management leaf on a core).
     past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
     several: list[Each] = []
     for i in np.flatnonzero(
@@ -102,8 +102,8 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
 
 
 def extra_cables(c: Context) -> Iterator[Finding]:
-    """In direct networks: cables between two switches that are no neighbours, at port numbers that
-    the others of their class leave free, at both ends."""
+    """In direct networks: report cables between two switches that are not neighbours, at port
+    numbers that the other switches of their class leave free, at both ends."""
     if c.structure.kind not in DIRECT:
         return
     view, f, done = c.view, c.view.fabric, c.seen.get("cables", set())

@@ -1,7 +1,7 @@
 """Merge results of several checks about the same cables into one finding per fault, with the others
 as evidence. A cabling plan is authoritative, so its findings lead. The learned pattern's result for
-a cable becomes evidence of the plan's finding; if the plan has the cable exactly as it is, the
-pattern's suspicion is only information."""
+a cable becomes evidence of the plan's finding; if the cable is exactly as planned, the pattern's
+suspicion is only information."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ CABLING = frozenset(
 )
 """Codes about where cables lead."""
 VAGUE = frozenset({"missing-uplinks", "uneven-spines", "unlinked-hca-port", "self-loop-cable"})
-"""Codes that name ports at which a cable may have been: one port in common makes them the plan's
-fault."""
+"""Codes that name ports at which a cable may have been. One port in common is sufficient to make
+them evidence of the plan's finding."""
 RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-below-generation", "mixed-link-speeds"})
-"""Codes about how fast cables are."""
+"""Codes about the rate of cables."""
 OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
-"""Codes about missing cables, each of which one dead switch explains."""
+"""Codes about missing cables, all of which a dead switch explains."""
 OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
 """Codes about hosts in exchanged positions, which exchanged switches explain."""
 ROUTES = "uneven-routes"
@@ -125,8 +125,8 @@ def _with(lead: Finding, also: Finding) -> Finding:
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
     """Make findings that follow from a switch without any link (its missing cables, its hosts'
-    ports) evidence of the finding about it: the plan's, if all its planned cables are missing, else
-    the one that it is isolated."""
+    ports) evidence of the finding about that switch: the plan's finding if all its planned cables
+    are missing, otherwise the finding that it is isolated."""
     dead: dict[int, int] = {}
     names: dict[str, int] = {}
     by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
@@ -150,8 +150,9 @@ def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
-    """Adapters without a link, no more than absent leaves have places for, are evidence of the finding
-    about the first of these leaves. ``hosts_beside``: the number of hosts of a neighbouring leaf."""
+    """Adapters without a link become evidence of the finding about the first absent leaf, if absent
+    leaves have enough ports for them. ``hosts_beside``: the number of hosts of a neighbouring
+    leaf."""
     leaves = [i for i, f in enumerate(findings) if f.code == "absent-switch" and f.evidence.get("hosts_beside")]
     alone = [f for f in findings if f.code == "unlinked-hca-port" and not f.evidence.get("expected")]
     adapters = sum(len(f.where) for f in alone)
@@ -196,8 +197,8 @@ def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_self_loops(findings: list[Finding]) -> list[Finding]:
-    """Uplinks that a switch lacks because a cable back to its own node is in their ports become evidence of the finding
-    about this cable."""
+    """Make missing uplinks of a switch evidence of the finding about a cable back to its own node,
+    if this cable uses their ports."""
     loops = {str(p): i for i, f in enumerate(findings) if f.code == "self-loop-cable" for p in f.where}
     folded = set()
     for i, f in enumerate(findings):
@@ -233,7 +234,7 @@ def _lone_switches(f: Finding) -> list[Any]:
 
 
 def _dead_switch_of(f: Finding, dead: dict[int, int], names: dict[str, int]) -> int:
-    """Return the finding of the dead switch that explains ``f``, -1 for none."""
+    """Return the finding of the dead switch that explains ``f``; -1 if there is none."""
     nodes = _nodes(f)
     if f.where[0].guid in dead:  # the switch itself, with all that it misses
         return dead[f.where[0].guid]
@@ -270,8 +271,8 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
 
 
 def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
-    """Return a cable that may be misplaced becomes evidence of the one missing cable between its
-    switches and those where it may belong."""
+    """Make a cable that may be misplaced evidence of the one missing cable between its switches and
+    the switches at which it may belong."""
     missing = [i for i, f in enumerate(findings) if f.code == "missing-cable" and len(_nodes(f)) == PAIR]
     folded = set()
     for i, f in enumerate(findings):
@@ -289,8 +290,9 @@ def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
 
 
 def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> list[Finding]:
-    """Drop the information that cables are not judged where the plan or other findings have judged all of them:
-    of cables that may be missing (``free`` ports), where the plan has cables of all these switches."""
+    """Drop the information that cables are not judged, if the plan or other findings have judged
+    all of them: for cables that may be missing (``free`` ports), the plan must have cables of all
+    these switches."""
     judged = as_planned.union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
     planned = {guid for guid, _ in as_planned}
     return [
@@ -301,8 +303,9 @@ def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> lis
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:
-    """Pairs whose packets do not arrive because several ports have their LID become evidence of that
-    finding, separately in each subnet, since LIDs of different subnets are unrelated."""
+    """Make pairs whose packets do not arrive because several ports have the same LID evidence of
+    the finding about that LID, separately for each subnet, because LIDs of different subnets are
+    unrelated."""
     owner = {
         f"{p.shown or p.node} (LID {lid})": i
         for i, f in enumerate(findings)
@@ -330,8 +333,9 @@ def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Findin
     """Move ``routes`` that follow from a cable fault into the evidence of that finding (in
     place); return the others.
 
-    softib's own tables carry more where cables are missing or wrong, and a tree with a flaw does
-    not fit ftree: the fault is the one at a switch that the finding names, or the only one."""
+    softib's own tables put more load on links if cables are missing or wrong, and a tree with a
+    flaw does not fit ftree. The fault is the one at a switch that the finding names, or the only
+    fault."""
     faults = [
         i
         for i, f in enumerate(findings)

@@ -21,22 +21,21 @@ __all__ = ["NO_OPINION", "Pattern", "learn_pattern"]
 
 NO_OPINION = -1
 MIN_SHARE = 0.6
-"""A rule counts from this share of right predictions: a swap in a ring of five spoils four ports of
-ten."""
+"""Minimum share of correct predictions of a rule: a swap in a ring of five spoils four ports of ten."""
 FEW = 3
 SPARE_HITS = 3
-"""… and this number of hits more than parameters: two points always define a line."""
+"""… and the minimum number by which correct predictions exceed parameters: two points always define a line."""
 
 SURE_HITS, SURE_SHARE = 7, 0.95
-"""Ports and share of them from which a rule may accuse a single cable."""
+"""Number of ports, and share of them, from which a rule can report a single cable."""
 
 
 @dataclass
 class Pattern:
-    """``expected`` int32[ports]: the node each port should lead to, or :data:`NO_OPINION`; ``sure``
-    bool[ports]: the rule predicts nearly all of its ports, and not a few, so that it may accuse a
-    cable by itself. ``plain`` bool[ports]: the same without the lower limit, which only raises a
-    doubt."""
+    """``expected`` int32[ports]: the expected node at the other end of each port, or
+    :data:`NO_OPINION`; ``sure`` bool[ports]: the rule predicts nearly all of its ports, and these
+    are not few, so that it can report a cable by itself. ``plain`` bool[ports]: the same without
+    the minimum number of ports, which is only enough for a doubt."""
 
     labels: Labels
     expected: np.ndarray
@@ -47,7 +46,7 @@ class Pattern:
 
 
 def learn_pattern(view: FabricView, labels: Labels | None = None) -> Pattern:
-    """Learn the pattern of all classes (``labels``, by default those of the names). Near-linear in ports."""
+    """Learn the pattern of all classes (``labels``, by default the classes of the names). Near-linear in ports."""
     labels = labels or read_labels(view)
     fabric = view.fabric
     peer = np.where(fabric.port_peer >= 0, fabric.port_node[np.maximum(fabric.port_peer, 0)], -1)
@@ -157,7 +156,7 @@ def _expected_of(
 
 
 def _one_peer(peer: np.ndarray) -> np.ndarray | None:
-    """Return the rule "all lead to the same node", which needs no number in that node's name."""
+    """Return the rule "all lead to the same node", which does not depend on a number in that node's name."""
     if not (peer >= 0).any():
         return None
     expected = np.full(len(peer), mode(peer[peer >= 0])[0])
@@ -171,7 +170,7 @@ def _holds(expected: np.ndarray, peer: np.ndarray, slopes: int) -> bool:
 
 
 def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
-    """Return (whether the rule may report cables as wrong, whether it holds for nearly all ports,
+    """Return (whether the rule can report cables as wrong, whether it holds for nearly all ports,
     even if these are few)."""
     hit = (expected == peer)[peer >= 0]
     misses = int((~hit).sum())
@@ -180,7 +179,7 @@ def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
 
 
 def _plain_numbers(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Return predicted numbers of the peers, one rule a number."""
+    """Return predicted numbers of the peers, with one rule for each number."""
     return np.stack([fit_rule(of, target[:, t], stated)[0] for t in range(target.shape[1])], axis=1)
 
 
@@ -189,9 +188,9 @@ def _numbers_of_peer(
 ) -> np.ndarray:
     """Return the same for peers of the same class: grids and dragonflies.
 
-    If that does not predict all, one of the numbers and the port are combined into one number, in
-    either order: the global ports of a dragonfly's group are counted through its switches
-    (absolute arrangement, Kim et al. 2008).
+    If that does not predict all peers, one of the numbers and the port are combined into one
+    number, in either order: the global ports of a dragonfly's group are counted through its
+    switches (absolute arrangement, Kim et al. 2008).
     """
     best = _fit_columns(of, target, stated)
     share = _share_of_rows(best, target, stated)
@@ -220,9 +219,9 @@ def _share_of_rows(predicted: np.ndarray, target: np.ndarray, stated: np.ndarray
 
 
 def _fit_columns(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Return one rule a column. A column without a good rule may follow the node's rank among *the
-    peer's* others: a dragonfly's global cable ends on the position that the node's group has in the
-    list of the peer group."""
+    """Return one rule a column. A column without a good rule may follow the rank of the node among
+    the *other* groups of the peer: a dragonfly's global cable ends at the position of the node's
+    group in the list of the peer group."""
     fits = [fit_rule(of, target[:, t], stated) for t in range(target.shape[1])]
     for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
         for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:

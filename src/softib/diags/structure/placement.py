@@ -1,12 +1,13 @@
-"""Coordinates of switches whose names have none, from the numbers of the ports that join them: in a regular
-direct network, port k of every switch leads in the same direction.
+"""Coordinates of switches whose names have none, from the numbers of the ports that connect them:
+in a regular direct network, port k of every switch leads in the same direction.
 
-*Axes*: two port numbers belong together if their peers are mostly joined (a line or a group all-to-all), or if
-they are the two ends of the same cables (up and down). *Layers*: switches joined along all other axes share
-their coordinate on an axis (a Cartesian product of graphs: Imrich and Klavžar, Product Graphs, 2000, chapter 4).
-Cables between two layers make a path, a cycle or a complete graph of them. In a complete graph, a switch's
-ports skip its own position; therefore position i is met at ports i - 1 and i, and the mean gives the order.
-A single wrong cable closes no square with its neighbours and is not used.
+*Axes*: two port numbers belong together if their peers are mostly connected (a line or a group
+all-to-all), or if they are the two ends of the same cables (up and down). *Layers*: switches joined
+along all other axes share their coordinate on an axis (a Cartesian product of graphs: Imrich and
+Klavžar, Product Graphs, 2000, chapter 4). The cables between the layers form a path, a cycle or a
+complete graph of layers. In a complete graph, a switch's ports skip its own position; therefore
+position i is found at ports i - 1 and i of other switches, and the mean gives the order. A single
+wrong cable closes no square with its neighbours and is not used.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ MOSTLY = 0.6
 """Share of the switches at which two port numbers must belong together, and of a layer's cables that
 must lead to the same layer."""
 LEAST = 2
-"""Cables by which two port numbers belong together."""
+"""Minimum number of cables from which two port numbers can belong together."""
 PLACED = 0.9
-"""Share of the linked switches that need a place of their own, and of the pairs of layers that are
-joined in an axis all-to-all."""
+"""Minimum share of the linked switches with a unique position, and of the pairs of layers that are
+connected in an all-to-all axis."""
 HALF = 0.5
 LOST = 0.34
-"""Share of the switches up to which those without a place get one from their neighbours."""
+"""Share of the switches up to which those without a position get one from their neighbours."""
 BEYOND = 1 << 32
-"""Modulus of an axis that is no cycle: larger than any position."""
+"""Modulus of an axis that is not a cycle: larger than any position."""
 FEW = 0.2
-"""Share of the switches that use a port number, below which it is no axis: a size of 2 in a mesh is of half."""
+"""Share of the switches that use a port number, below which the number belongs to no axis; a
+dimension of size 2 in a mesh is used by half of them."""
 NO_PLACE = -1
 
 
@@ -60,11 +62,12 @@ class _Links:
         self.codes = np.unique(self.here * self.n + self.there)
 
     def adjacent(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return whether each of ``a`` is joined to each of ``b``, or is the same."""
+        """Return whether each of ``a`` is connected to each of ``b``, or is the same switch."""
         return _holds(self.codes, a * self.n + b) | (a == b)
 
     def axes(self) -> np.ndarray:
-        """Return int64[256]: the axis of each port number (its lowest port number), -1 for those that few use."""
+        """Return int64[256]: the axis of each port number (its lowest port number); -1 for numbers
+        that few switches use."""
         used = self.numbers.tolist()
         pairs = [(p, q) for i, p in enumerate(used) for q in used[i + 1 :] if self._together(p, q)]
         code, count = np.unique(self.number * 256 + self.remote, return_counts=True)
@@ -80,14 +83,14 @@ class _Links:
         return np.where(of >= FEW * self.n, components(256, a, b), NO_PLACE)
 
     def _together(self, p: int, q: int) -> bool:
-        """Return whether the peers at ports ``p`` and ``q`` are mostly joined to each other."""
+        """Return whether the peers at ports ``p`` and ``q`` are mostly connected to each other."""
         both = (self.peer[p] >= 0) & (self.peer[q] >= 0)
         joined = int(self.adjacent(self.peer[p][both], self.peer[q][both]).sum())
         return joined >= max(LEAST, MOSTLY * int(both.sum()))
 
     def along(self, axis: np.ndarray) -> np.ndarray:
-        """Return the axis of each cable, -1 where its ends, or other cables between the same switches, are of another
-        axis."""
+        """Return the axis of each cable; -1 if its ends, or other cables between the same switches,
+        are of different axes."""
         along = np.where(axis[self.number] == axis[self.remote], axis[self.number], NO_PLACE)
         _, pair = np.unique(np.sort([self.here, self.there], axis=0), axis=1, return_inverse=True)
         low, high = np.full(len(along), 255), np.full(len(along), NO_PLACE)
@@ -96,15 +99,15 @@ class _Links:
         return np.where((low == high)[pair.reshape(-1)], along, NO_PLACE)
 
     def squares(self, axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (the squares that each cable closes, those that it leaves open): steps along another axis from both
-        ends that lead to joined switches, or not. A single axis has no squares."""
+        """Return the numbers of squares that each cable closes and leaves open: steps along another
+        axis from both ends lead to connected switches, or do not. A single axis has no squares."""
         closed, left_open = np.zeros((2, len(self.here)), np.int64)
         for q in np.flatnonzero(axis >= 0).tolist():
             w, x = self.peer[q][self.here], self.peer[q][self.there]
-            known = (w >= 0) & (x >= 0) & (axis[self.number] != axis[q])
-            joined = known & self.adjacent(np.maximum(w, 0), np.maximum(x, 0))
+            placed = (w >= 0) & (x >= 0) & (axis[self.number] != axis[q])
+            joined = placed & self.adjacent(np.maximum(w, 0), np.maximum(x, 0))
             closed += joined
-            left_open += known & ~joined
+            left_open += placed & ~joined
         return closed, left_open
 
 
@@ -114,9 +117,10 @@ def _holds(codes: np.ndarray, code: np.ndarray) -> np.ndarray:
 
 
 def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
-    """Yield ``labels`` with the coordinates of a grid as numbers of the ``linked`` switches: by the cables that close
-    as many squares as they leave open, and where a few wrong cables spoil these, by more of them, by fewer, and by all
-    (beside an axis of two, a cable closes one square, which one wrong cable opens)."""
+    """Yield ``labels`` with the coordinates of a grid as numbers of the ``linked`` switches. First,
+    cables are used that close at least as many squares as they leave open; if a few wrong cables
+    distort these, more cables, fewer, and finally all (next to an axis of two, a cable closes only
+    one square, which one wrong cable opens)."""
     links = _Links(view, linked)
     axis = links.axes()
     along = links.along(axis)
@@ -129,7 +133,7 @@ def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> It
 
 
 def _coordinates(links: _Links, axes: np.ndarray, along: np.ndarray) -> np.ndarray | None:
-    """Return int64[switches, axes] by cables ``along`` an axis (-1: not used); None if an axis has no order."""
+    """Return int64[switches, axes] from the cables ``along`` an axis (-1: not used); None if an axis has no order."""
     columns, rings = [], []
     for k in axes.tolist():
         other, this = (along >= 0) & (along != k), along == k
@@ -147,18 +151,19 @@ def _coordinates(links: _Links, axes: np.ndarray, along: np.ndarray) -> np.ndarr
 
 
 def _extended(links: _Links, coordinates: np.ndarray, rings: np.ndarray) -> np.ndarray:
-    """Return ``coordinates`` in which switches without any have those that most of their neighbours give: each pair of
-    port numbers leads by the same step. ``rings``: sizes of the axes that are cycles, 0 for others."""
+    """Return ``coordinates``, completed from neighbours. A switch without coordinates gets those
+    that most of its neighbours indicate: each pair of port numbers leads by the same step.
+    ``rings``: sizes of the axes that are cycles, 0 for others."""
     ports = links.number * 256 + links.remote
     whole = np.asarray((coordinates >= 0).all(axis=1))
     lost = np.flatnonzero(~whole).tolist()
     if not lost or len(lost) > LOST * links.n:
         return coordinates
     sizes, coordinates = np.where(rings > 0, rings, BEYOND), coordinates.copy()
-    known = whole[links.here] & whole[links.there]
+    placed = whole[links.here] & whole[links.there]
     steps: dict[int, np.ndarray] = {}
-    for pair in np.unique(ports[known]).tolist():
-        of = known & (ports == pair)
+    for pair in np.unique(ports[placed]).tolist():
+        of = placed & (ports == pair)
         step, count = np.unique(
             (coordinates[links.there[of]] - coordinates[links.here[of]]) % sizes, axis=0, return_counts=True
         )
@@ -186,8 +191,8 @@ def _extended(links: _Links, coordinates: np.ndarray, rings: np.ndarray) -> np.n
 
 
 def _merged(links: _Links, layer: np.ndarray, this: np.ndarray) -> np.ndarray:
-    """Return ``layer`` with parts of one layer joined, which a missing cable has separated: those that cables of the
-    axis (``this``) lead from to one layer, between the same port numbers."""
+    """Return ``layer`` with the parts of a layer merged that a missing cable has separated: parts
+    from which cables of the axis (``this``) lead to one layer, between the same port numbers."""
     here, there = links.here[this], links.there[this]
     ports = links.number[this] * 256 + links.remote[this]
     while True:
@@ -205,8 +210,8 @@ def _merged(links: _Links, layer: np.ndarray, this: np.ndarray) -> np.ndarray:
 
 
 def _along(links: _Links, layer: np.ndarray, this: np.ndarray) -> tuple[np.ndarray, bool] | None:
-    """Return (the layers along an axis with cables ``this`` in order, whether they are a cycle); None if they have no
-    order."""
+    """Return (the layers along an axis with cables ``this``, in order; whether they are a cycle);
+    None if they have no order."""
     size = np.bincount(layer, minlength=links.n)
     whole = size >= HALF * np.median(size[layer])
     a, b = layer[links.here[this]], layer[links.there[this]]
@@ -229,8 +234,8 @@ def _by_remote_port(of: np.ndarray, remote: np.ndarray, members: np.ndarray) -> 
 
 
 def _walked(a: np.ndarray, b: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, bool] | None:
-    """Return (``layers`` in the order of the path or cycle of pairs ``a``, ``b`` (in both directions), whether it is a
-    cycle); None if it is neither."""
+    """Return ``layers`` in the order of the path or cycle formed by pairs ``a``, ``b`` (in both
+    directions), and whether it is a cycle; None if it is neither."""
     neighbours: dict[int, list[int]] = {x: [] for x in layers.tolist()}
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
         neighbours[x].append(y)
@@ -244,8 +249,8 @@ def _walked(a: np.ndarray, b: np.ndarray, layers: np.ndarray) -> tuple[np.ndarra
 
 
 def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
-    """Yield ``labels`` with group and position in it as numbers of the ``linked`` switches of a dragonfly, if
-    port numbers join groups all-to-all."""
+    """Yield ``labels`` with the group, and the position in it, as numbers of the ``linked``
+    switches of a dragonfly, if port numbers connect groups all-to-all."""
     links = _Links(view, linked)
     axis = links.axes()
     kinds, ports = np.unique(axis[axis >= 0], return_counts=True)
@@ -255,7 +260,7 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
     inside = local[links.number] & local[links.remote]
     if inside.all() or not inside.any():
         return
-    # Triangles of cables between local ports: a global cable may close one beside an exchanged local cable.
+    # Triangles of cables between local ports: a global cable may close one next to an exchanged local cable.
     codes = np.unique(links.here[inside] * links.n + links.there[inside])
     shared = np.zeros(len(links.here), np.int64)
     for q in np.flatnonzero(local).tolist():
@@ -286,8 +291,9 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
 
 
 def _of_broken_groups(links: _Links, local: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the cables between local ports of switches that the cables ``inside`` put into no group: four switches
-    without two of their six cables have no triangle. None, if they would join a group larger than most."""
+    """Return the cables between local ports of switches that the cables ``inside`` put into no
+    group: four switches that lost two of their six cables have no triangle. None if they would form
+    a group larger than most."""
     root = components(links.n, links.here[inside], links.there[inside])
     size = np.bincount(root, minlength=links.n)[root]
     usual = np.bincount(size).argmax()
@@ -298,9 +304,10 @@ def _of_broken_groups(links: _Links, local: np.ndarray, inside: np.ndarray) -> n
 
 
 def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return the position of each of ``members`` by its cables (``here``: one end; ``local``, ``remote``: which
-    of the group's ports): i < j are joined by port j - 1 of i and port i of j, so that a cable gives both, and one
-    between neighbours gives two candidates. Two candidates with equal votes: the one that no other member has."""
+    """Return the position of each of ``members`` from its cables (``here``: one end; ``local``,
+    ``remote``: the ports of the group that they use). Positions i < j are connected by port j - 1
+    of i and port i of j, so a cable determines both; a cable between neighbours gives two
+    candidates. Of two candidates with equal votes, the one that no other member has is used."""
     votes = np.zeros((len(members), int(max(local.max(initial=0), remote.max(initial=0))) + 2), np.int64)
     row = np.searchsorted(members, here)
     np.add.at(votes, (row, remote), np.sign(local - remote) + 1)
@@ -317,13 +324,13 @@ def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members:
 
 def _placed(view: FabricView, labels: Labels, linked: np.ndarray, coordinates: np.ndarray) -> Labels | None:
     """Return ``labels`` in which the switches with a place of their own are one class; None if too few have one."""
-    known = np.flatnonzero((coordinates >= 0).all(axis=1))
-    _, at, count = np.unique(coordinates[known], axis=0, return_inverse=True, return_counts=True)
-    known = known[count[at.reshape(-1)] == 1]
-    if len(known) < PLACED * len(linked) or len(known) < LEAST:
+    placed = np.flatnonzero((coordinates >= 0).all(axis=1))
+    _, at, count = np.unique(coordinates[placed], axis=0, return_inverse=True, return_counts=True)
+    placed = placed[count[at.reshape(-1)] == 1]
+    if len(placed) < PLACED * len(linked) or len(placed) < LEAST:
         return None
-    made = class_of_coordinates(view, linked[known], coordinates[known])
+    made = class_of_coordinates(view, linked[placed], coordinates[placed])
     class_of, row_of = labels.class_of.copy(), labels.row_of.copy()
     class_of[linked], row_of[linked] = -1, -1
-    class_of[made.nodes], row_of[made.nodes] = len(labels.classes), np.arange(len(known))
+    class_of[made.nodes], row_of[made.nodes] = len(labels.classes), np.arange(len(placed))
     return replace(labels, classes=[*labels.classes, made], class_of=class_of, row_of=row_of)

@@ -23,11 +23,11 @@ MOST = 0.9
 _UNIT = re.compile(r"(?<![A-Za-z])(?:SU|SCU|scalable[-_ ]?unit)[-_ ]?(?P<unit>\d+)", re.IGNORECASE)
 """Pattern of leaf names that contain the scalable unit."""
 MIN_UNIT = 3
-"""Hosts with the same leaves that make a unit."""
+"""Number of hosts with the same leaves from which they form a unit."""
 MAX_LONE = 0.1
 """Share of hosts unlike all others above which there are no units."""
 HALF = 0.5
-"""Share of all host links that must be of such hosts."""
+"""Minimum share of all host links that belong to such hosts."""
 
 
 @dataclass
@@ -46,14 +46,14 @@ class Rails:
 
     @classmethod
     def none(cls, nodes: int) -> Rails:
-        """Return rails of a fabric that has none."""
+        """Return the rails of a fabric without rails: none."""
         empty = np.zeros((0, 0), np.int64)
         return cls(0, 0, np.full(nodes, -1, np.int16), empty, empty)
 
 
 def system_of(view: FabricView) -> np.ndarray:
-    """Return the number of the host that each adapter belongs to, -1 elsewhere: by ``host mlx5_0``
-    names, by a description that all adapters of a host share, else by SystemImageGUID."""
+    """Return the number of the host of each adapter, -1 for other nodes: from ``host mlx5_0``
+    names, from a common description of all adapters of a host, otherwise from SystemImageGUID."""
     keys: dict[object, int] = {}
     out = np.full(len(view.names), -1, np.int64)
     for node in np.flatnonzero(view.is_host).tolist():
@@ -82,8 +82,7 @@ def _adapter_order(view: FabricView, nodes: list[int]) -> np.ndarray:
 
 
 def find_rails(view: FabricView) -> Rails:
-    """Return rails of ``view``, or none where hosts have one link, share leaves, or leaves mix
-    adapters."""
+    """Return the rails of ``view``; none if hosts have one link or share leaves, or if leaves mix adapters."""
     f = view.fabric
     none = Rails.none(len(view.names))
     _, host_port, switch_port = view.to_hosts
@@ -121,8 +120,8 @@ def find_rails(view: FabricView) -> Rails:
 
 
 def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
-    """Return scalable units: as the names of the leaves number them (``su2-leaf-5``), else a leaf a
-    rail."""
+    """Return scalable units, from numbers in the names of leaves (``su2-leaf-5``); otherwise each
+    rail has one leaf."""
     named = [_UNIT.search(view.names[n]) for n in leaves.tolist()]
     if all(named):
         return len({m["unit"].lstrip("0") for m in named if m})
@@ -131,8 +130,8 @@ def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
 
 @dataclass(frozen=True)
 class OddAdapter:
-    """A cable (``host_port``, ``leaf_port``) of ``rail`` of row ``host``; hosts like it have that
-    rail on node ``wanted``."""
+    """A cable (``host_port``, ``leaf_port``) of ``rail`` of row ``host``; on similar hosts that
+    rail leads to node ``wanted``."""
 
     host: int
     rail: int
@@ -145,8 +144,8 @@ def odd_adapters(view: FabricView, rails: Rails) -> list[OddAdapter]:
     """Return adapters that are not on the leaf of the same rail of similar hosts, regardless of
     names.
 
-    Hosts that use the same leaves rail by rail are alike (a scalable unit). A host whose row of
-    leaves no one shares is compared with the unit that it shares most leaves with.
+    Hosts that use the same leaves rail by rail are similar (a scalable unit). A host with a unique
+    row of leaves is compared with the unit that has most leaves in common with it.
     """
     if rails.count < 2:
         return []

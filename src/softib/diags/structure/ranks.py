@@ -2,7 +2,7 @@
 
 A switch's rank is its distance from the nearest leaf. Two kinds of switches are not part of this
 order: an edge switch on a spine or a core (a management switch with a few hosts), and a director's
-line chip without hosts. Their links look like those of the top of a tree, so their ranks are
+line chip without hosts. Their links are similar to those of the top of a tree, so their ranks are
 counted from the top down.
 """
 
@@ -46,29 +46,29 @@ def count_tiers(rank: np.ndarray) -> TierCounts:
 
 
 def tier_text(tiers: dict[int, int], untiered: int) -> str:
-    """Return ``64 leaf, 64 spine, 32 core``: every tier, and the switches without one."""
+    """Return ``64 leaf, 64 spine, 32 core``: every tier, and the switches without a tier."""
     rows = [f"{n:,} {tier_name(t)}" for t, n in tiers.items()]
     return ", ".join(rows + ([f"{untiered:,} {UNTIERED}"] if untiered else []))
 
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median host switch is not a leaf (a UFM server on
-a spine)."""
+"""Share of the median host switch's hosts below which a switch is not a leaf (a UFM server on a spine)."""
 WRONG, FEW_WRONG = 2, 0.15
-"""Cables of a switch, and share of them, that may be wrong."""
+"""Number of cables of a switch, and share of them, that may be wrong."""
 MOSTLY = 0.7
-"""Share of a class of switches that must be leaves for the others to be leaves too."""
+"""Minimum share of a class of switches that must be leaves for the others to be leaves too."""
 HALF = 0.5
-"""Share of the leaves that must use a port number for it to be one for hosts, or for uplinks."""
+"""Minimum share of the leaves that must use a port number for hosts, or for uplinks, for it to be a
+number of this kind."""
 SPARE = 0.15
 """Share of leaves, or of a class of names, up to which switches without hosts may be leaves in
 reserve."""
 
 
 def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf),
-    and the plain distance, which is used for cuts of a bisection: there, a switch attached to the
-    tree is a separate cut."""
+    """Return two int8[nodes]. The first is the rank (0 host, 1 leaf, 2 spine, …; -1 without a path
+    to a leaf). The second is the distance to a leaf, for the cuts of a bisection: there, a switch
+    attached to the tree is a separate cut."""
     n = len(view.names)
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
@@ -115,9 +115,9 @@ def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np
 
 
 def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Switches above the top of the tree: each of their ranks has hosts, or what hangs on it has,
-    and the tree holds together without them. Along a chain of them the rank decreases with every
-    switch, down to a leaf."""
+    """Set the ranks of switches above the top of the tree: each of their ranks has hosts, or has
+    attached switches with hosts, and the tree is connected without them. Along a chain of such
+    switches the rank decreases with every switch, down to a leaf."""
     top = last = int(rank.max(initial=0))
     carries = hosts > 0
     while top >= 3:
@@ -132,7 +132,7 @@ def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarr
 
 
 def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Raise by one rank the switches that one or two wrong cables to a lower tier have pulled into
+    """Raise by one rank the switches that one or two wrong cables to a lower tier have placed in
     the tier of their neighbours."""
     ends, peers = np.concatenate([a, b]), np.concatenate([b, a])
     cables, within, below = (
@@ -149,8 +149,8 @@ def _joined(rank: np.ndarray, top: int, a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Return uint64[n]: a row of cables by the sum of a fixed random number for each one's peer; 0
-    = none."""
+    """Return uint64[n]: an identifier of each row of cables, the sum of a fixed random number for
+    each cable's peer; 0 = no cables."""
     word = np.random.default_rng(0x1B).integers(1 << 62, size=n, dtype=np.uint64)
     row = np.zeros(n, np.uint64)
     np.add.at(row, owner, word[peer])
@@ -158,8 +158,8 @@ def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
 
 
 def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: leaves with few hosts or none. They have names of leaves, and no link to
-    a leaf."""
+    """Return bool[nodes]: leaves with few hosts or no hosts. They have names of leaves, and no link
+    to a leaf."""
     leaf_like = np.zeros(len(leaf), bool)
     for node_class in labels.classes:
         if leaf[node_class.nodes].mean() >= MOSTLY:
@@ -170,9 +170,10 @@ def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray)
 
 
 def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: switches without hosts that have the uplinks of a leaf: the same number of
-    cables to the same switches as at least two leaves, in port numbers that leaves use for uplinks.
-    Without them an edge switch in reserve is two tiers above the leaves, as a core switch is.
+    """Return bool[nodes]: switches without hosts that have the uplinks of a leaf, i.e. the same
+    number of cables to the same switches as at least two leaves, at port numbers that leaves use
+    for uplinks. Otherwise an edge switch in reserve would be two tiers above the leaves, like a
+    core switch.
     """
     f = view.fabric
     links = view.between_switches
@@ -198,10 +199,9 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
 def _by_uplink_numbers(
     view: FabricView, labels: Labels, leaf: np.ndarray, owner: np.ndarray, peer: np.ndarray, ports: np.ndarray
 ) -> np.ndarray:
-    """Return bool[nodes]: switches without hosts below the switches that leaves are below, all of
-    whose cables are in the numbers that leaves keep for uplinks, where these are others than their
-    hosts' numbers. Their count does not matter, since the top of a tree is never cabled this
-    way."""
+    """Return bool[nodes]: switches without hosts below the parents of leaves, if all of their
+    cables are at the port numbers that leaves use only for uplinks. Their number does not matter,
+    because the top of a tree is never cabled in this way."""
     f = view.fabric
     none = np.zeros(len(leaf), bool)
     _, _, host_ports = view.to_hosts

@@ -30,7 +30,7 @@ __all__ = ["LeafRatio", "Structure", "StructureSummary", "recognise", "recognise
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
 FEW_SIDEWAYS, SMALL = 2, 24
-"""So many may be wrong in any tree of this many links and more."""
+"""Number of switch links within a tier that may be wrong in any tree with this minimum number of links."""
 
 
 @dataclass
@@ -41,8 +41,8 @@ class Structure:
     ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their
     cables. ``group`` int32[nodes]: group of dragonflies, -1. ``dims`` are the sizes of a grid.
     ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s per uplink
-    Gb/s (inf: no uplink, nan: nothing there). ``shape`` has the coordinates. ``notes`` are lines of
-    text.
+    Gb/s (inf: no uplink, nan: neither hosts nor uplinks). ``shape`` has the coordinates. ``notes``
+    are lines of text.
     """
 
     kind: str
@@ -112,7 +112,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
 
 
 def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> tuple[grids.Shape, Labels]:
-    """Return the shape, and the labels that have its coordinates or groups."""
+    """Return the shape, and the labels with its coordinates or groups."""
     links = view.between_switches
     linked = np.unique(np.concatenate([view.node_a[links], view.node_b[links]]))
     none = grids.Shape.of("irregular", len(view.names))
@@ -141,8 +141,8 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s towards hosts, Gb/s towards higher tiers) of each node; in direct networks all
-    switch links count as up."""
+    """Return (Gb/s to hosts, Gb/s to higher tiers) of each node; in direct networks all switch
+    links count as upward."""
     n = len(view.names)
     rows, _, switch_port = view.to_hosts
     down = np.bincount(view.fabric.port_node[switch_port], view.link_gbps[rows], minlength=n)
@@ -166,7 +166,7 @@ class LeafRatio(Result):
     up_gbps: float
     """Gb/s upwards."""
     ratio: float | None
-    """Rate towards hosts over rate upwards; null for a leaf without uplinks."""
+    """Ratio of the rate to hosts to the rate upwards; null for a leaf without uplinks."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class StructureSummary(Result):
     tiers: dict[int, int] = field(
         metadata=key(type=dict[str, int], label="Switches by tier", text=lambda s: s.tier_text)
     )
-    """Switches by tier, 1 = those with hosts."""
+    """Switches by tier; tier 1 consists of the switches with hosts."""
     untiered_switches: int
     rails: int | None = field(metadata=key(label="Rails", text=lambda s: str(s.rails or "")))
     units: int | None = field(metadata=key(label="Scalable units", text=lambda s: str(s.units or "")))

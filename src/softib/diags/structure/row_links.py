@@ -1,9 +1,9 @@
 """Cables between switches of one row of names: tori, meshes, the groups of a dragonfly.
 
-Which port of a switch leads to which other one of its row is a rule of the site: port 3 to the next (by
-step), port 12 to number 2 of the group (by goal), or, if a port list omits the switch's own number,
-port 12 to number 2 from switches above it and port 11 from those below (by side). The rule, learned
-from all rows, gives the ports at which a switch that is not there belongs.
+The site has a rule for the port of a switch that leads to another switch of its row: port 3 to the
+next (by step), or port 12 to number 2 of the group (by goal). If a port list omits the switch's own
+number, port 12 leads to number 2 from higher switches and port 11 from lower ones (by side). The
+rule, learned from all rows, gives the ports at which an absent switch belongs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from softib.diags.view import FabricView
 __all__ = ["RowLinks"]
 
 AGREE = 0.8
-"""Share of the pairs of switches with a rule that must follow it, and …"""
+"""Minimum share of the pairs of switches with a rule that must follow it, and …"""
 MIN_PAIRS = 3
-"""… how many of them at least."""
+"""… their minimum number."""
 
 
 class RowLinks:
-    """The rules of the rows of ``made`` along its number ``along``."""
+    """Rules of the rows of ``made`` along its number ``along``."""
 
     def __init__(self, view: FabricView, node_class: NodeClass, along: int):
         self.fabric, self.made, self.along = view.fabric, node_class, along
@@ -72,7 +72,7 @@ class RowLinks:
         return out
 
     def _pairs(self, kind: str, value: int) -> int:
-        """Return members that have another one of their row there."""
+        """Return members for which another member of their row exists at that distance."""
         wanted, x = self.made.numbers.copy(), self.made.numbers[:, self.along]
         wanted[:, self.along] = x + value if kind == "step" else value
         mates = self.made.find(wanted)
@@ -80,7 +80,7 @@ class RowLinks:
         return int(np.count_nonzero((mates >= 0) & side & (mates != np.arange(len(mates)))))
 
     def expected_ports(self, node: int, number: int) -> list[int]:
-        """Return the ports in the row of ``node`` that would lead to its member ``number``."""
+        """Return the ports in the row of ``node`` that would lead to the member ``number`` of the row."""
         member = int(np.flatnonzero(self.made.nodes == node)[0])
         out = []
         for mate in np.flatnonzero(self.row == self.row[member]).tolist():

@@ -71,7 +71,7 @@ UNEVEN_SPINES = code(
 
 
 def pattern_breaks(c: Context) -> Iterator[Finding]:
-    """Yield swapped pairs, crossed rails and misplaced cables against the learned pattern."""
+    """Yield swapped pairs, crossed rails and misplaced cables, as deviations from the learned pattern."""
     view, suspects = c.view, c.suspects
     systems = system_of(view) if suspects.swapped else np.zeros(0)
     done = c.seen.setdefault("cables", set())
@@ -92,8 +92,9 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
 
 
 def _of_exchanged_hosts(c: Context, first: Misplaced, second: Misplaced) -> bool:
-    """Return whether the two cables belong to hosts that are exchanged as a whole by the order of names along the
-    ports: another check reports these once, and the rest of their cables is right."""
+    """Return whether the two cables belong to hosts that are exchanged as a whole according to the
+    order of names along the ports. Another check reports each such exchange once, and the other
+    cables of these hosts are right."""
     view = c.view
     hosts = [n for m in (first, second) for p in (m.a, m.b) if view.is_host[n := int(view.fabric.port_node[p])]]
     names = sorted(address_of(view.names[n]).system for n in hosts)
@@ -101,8 +102,8 @@ def _of_exchanged_hosts(c: Context, first: Misplaced, second: Misplaced) -> bool
 
 
 def unjudged_cables(c: Context) -> Iterator[Finding]:
-    """Yield kinds of cable that break their rules too often to name the wrong ones, and single cables
-    that break a rule of few ports. Nodes without a name of their own are a finding already
+    """Yield kinds of cable that break their rules too often to name the wrong cables, and single
+    cables that break a rule with few ports. Nodes without a unique name are already a finding
     (``unnamed-nodes``)."""
     view = c.view
     for kind in (k for k in c.suspects.unjudged if all(k.classes)):
@@ -159,8 +160,8 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
 
 
 def missing_cables(c: Context) -> Iterator[Finding]:
-    """Yield pairs of free switch ports that the rules of both ends join; many at one switch are one
-    finding."""
+    """Yield pairs of free switch ports that the rules of both ends connect; many pairs at one
+    switch are one finding."""
     view, f = c.view, c.view.fabric
     between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
     c.seen["missing"] = between
@@ -205,7 +206,7 @@ def _pattern_of(c: Context, port: int) -> str:
 
 def _obeyed(c: Context, port: int) -> tuple[int, int]:
     """Return (cabled ports of this number, on nodes of the class, that follow the rule; all cabled
-    ones)."""
+    ports of this number)."""
     f, labels = c.view.fabric, c.pattern.labels
     number = int(f.port_num[port])
     nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes
@@ -215,7 +216,7 @@ def _obeyed(c: Context, port: int) -> tuple[int, int]:
 
 
 def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
-    """In trees, without regard to names: uplinks of two switches that are exchanged."""
+    """In trees, report exchanged uplinks of two switches, without regard to names."""
     if c.structure.kind not in TREES:
         return
     view, done = c.view, c.seen.setdefault("cables", set())
@@ -241,8 +242,8 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
 
 
 def uneven_tiers(c: Context) -> Iterator[Finding]:
-    """In trees, without regard to names: switches whose links to the next tier differ from those of
-    their kind."""
+    """In trees, report switches whose links to the next tier differ from those of their kind,
+    without regard to names."""
     if c.structure.kind not in TREES:
         return
     view = c.view
@@ -304,8 +305,8 @@ def _known_repairs(c: Context) -> Repairs:
 
 
 def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
-    """Yield ports that the pattern joins instead of misplaced cables, each pair once: of rotated
-    cables each end belongs to an end of another."""
+    """Yield ports that the pattern connects instead of misplaced cables, each pair once: in a
+    rotation, each end belongs to an end of another cable."""
     node, expected = c.view.fabric.port_node, c.pattern.expected
     pairs: set[tuple[int, int]] = set()
     wanting: dict[tuple[int, int], list[int]] = {}
@@ -322,7 +323,7 @@ def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
 
 
 def _uplinks_named(c: Context) -> Counter[int]:
-    """Return missing uplinks of each switch that have findings of their own."""
+    """Return missing uplinks of each switch that have separate findings."""
     node, rank = c.view.fabric.port_node, c.structure.rank
     ends = (sorted((int(node[p]) for p in pair), key=lambda n: int(rank[n])) for pair in c.seen.get("missing", ()))
     return Counter(low for low, _ in ends)

@@ -21,8 +21,8 @@ SUBNETS_APART = code(
 
 
 def subnets_apart(c: Context) -> Iterator[Finding]:
-    """For each subnet except the largest that share adapters, if both also have separate
-    hosts."""
+    """Report each subnet, except the largest, that has adapters in common with another one, if both
+    also have separate hosts."""
     view, node = c.view, c.view.fabric.port_node
     _, host_port, switch_port = view.to_hosts
     between = ~view.is_host[view.node_a] & ~view.is_host[view.node_b]

@@ -1,10 +1,11 @@
-"""Uneven tiers found without names: the table of links between a tier and the next, against its own
-majority.
+"""Uneven tiers, found without names: the table of links between a tier and the next is compared
+with its own majority.
 
 Switches of a tier that reach the same set of parents are one kind (a pod, or the whole tier).
-Within a kind every row of the table should be the same; a row that differs names its switch, and
-the parents that have more or fewer links than usual. A switch alone with its set of parents is
-compared with the kind that it shares most parents with. Without a majority there are no findings.
+Within a kind all rows of the table should be the same; a different row identifies its switch, and
+the parents that have more or fewer links than usual. A switch with a unique set of parents is
+compared with the kind that has most parents in common with it. Without a majority there are no
+findings.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from softib.diags.view import FabricView
 __all__ = ["Repairs", "Uneven", "UnevenTier", "tier_rows", "uneven", "uneven_as_a_whole", "without_majority"]
 
 MIN_KIND = 3
-"""Switches with equal rows that make a kind."""
+"""Number of switches with equal rows from which they form a kind."""
 MAX_ODD = 0.15
-"""Larger shares of a tier that differ are its design, not faults …"""
+"""Share of a tier that differs, above which this is its design, not a fault …"""
 MANY_FREE = 4
-"""More free ports than these name no port."""
+"""Number of free ports above which no port is named."""
 HANDFUL = 2
 """… except for this number."""
 MOSTLY = 0.5
@@ -44,8 +45,8 @@ class Lost:
     """A missing cable between a switch and ``parent`` according to the table, and the free ports
     where it may have been.
 
-    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each
-    if the numbers of other cables determine it, several candidates, or none.
+    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each if
+    the numbers of other cables determine it, otherwise several candidates or none.
     """
 
     parent: int
@@ -55,10 +56,10 @@ class Lost:
 
 @dataclass(frozen=True)
 class Uneven:
-    """``switch`` has ``links`` uplinks, its kind ``usual``; nodes with ``fewer`` or ``more`` links
-    from it than usual.
+    """``switch`` has ``links`` uplinks, and its kind has ``usual``; ``fewer`` and ``more``: nodes
+    with fewer or more links from it than usual.
 
-    ``kind`` switches have the usual row; ``lost`` are the cables that ``fewer`` lacks.
+    ``kind`` is the number of switches with the usual row; ``lost`` are the missing cables to the nodes of ``fewer``.
     """
 
     switch: int
@@ -75,8 +76,7 @@ class Repairs:
     """Faults already reported by other checks: pairs of nodes that are ``removed`` from the table
     and pairs that ``belong`` in it.
 
-    The table is judged as if these were repaired, so that one fault at a switch does not hide
-    another.
+    The table is checked as if these faults were repaired, so that one fault at a switch does not hide another.
     """
 
     removed: tuple[tuple[int, int], ...] = ()
@@ -88,14 +88,12 @@ Row = dict[int, int]
 
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
-    """Return switches whose links to the tier above differ from those of their kind, once
-    ``repairs`` are made."""
+    """Return switches whose links to the tier above differ from those of their kind, after ``repairs``."""
     return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
 
 
 def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> Iterator[tuple[int, dict[int, Row]]]:
-    """Yield (tier, the links of each of its switches to the next tier), once ``repairs`` are
-    made."""
+    """Yield (tier, the links of each of its switches to the next tier), after ``repairs``."""
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)
@@ -127,11 +125,11 @@ def _rows(nodes: int, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> 
 
 
 Kinds = list[tuple[Row, list[int]]]
-"""Rows that several switches share, and these switches."""
+"""Rows that several switches have in common, and these switches."""
 
 
 def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
-    """Return (the kinds of the switches of a tier, the switches of no kind)."""
+    """Return (the kinds of the switches of a tier, the switches without a kind)."""
     kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
     for switch, row in rows.items():
         kinds.setdefault(frozenset(row.items()), []).append(switch)
@@ -140,14 +138,14 @@ def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
 
 
 def without_majority(rows: dict[int, Row]) -> bool:
-    """Return whether too many switches are of no kind for a single one to be an exception."""
+    """Return whether so many switches have no kind that a single one cannot be an exception."""
     usual, odd = kinds_of(rows)
     return not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows))
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
-    """Return of ``parents`` (one entry per link): switches with hosts and hardly any links,
-    attached to a switch below its parents."""
+    """Return those of ``parents`` (one entry per link) that are attached to a switch below its
+    parents: switches with hosts and few links."""
     switch, links = np.unique(parents, return_counts=True)
     hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
     return switch[hosts & (links < SPUR * np.median(links))] if len(switch) else switch
@@ -170,13 +168,13 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
                 findings.append(_compare(view, switch, rows[switch], expected, members))
     if len(odd) > max(1, MAX_ODD * len(rows)):
         findings = [u for u in findings if not u.more]  # in so small a tier only plain gaps are sure
-    # A switch cabled otherwise altogether is a design, not a fault.
+    # A switch with entirely different cabling is a design, not a fault.
     return [u for u in findings if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
 
 
 def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
-    """Return whether a leaf has another purpose (management, storage): few hosts compared with
-    those of its kind, and more than one cable that differs."""
+    """Return whether a leaf has another purpose (management, storage): it has few hosts compared
+    with those of its kind, and more than one cable that differs."""
     differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
     if differ <= 1:
         return False
@@ -208,16 +206,15 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
 
 
 class _FreePorts:
-    """Ports of the cables between a switch and its parents, by number on the other switches of its
-    kind."""
+    """Ports of the cables between a switch and its parents, from the port numbers on the other
+    switches of its kind."""
 
     def __init__(self, view: FabricView, switch: int, expected: Row, members: list[int]):
         self.view, self.switch, self.expected, self.members = view, switch, expected, members
         self.taken: set[int] = set()
 
     def lost(self, parent: int, how_many: int) -> list[Lost]:
-        """Return ``how_many`` cables to ``parent``, each with the free ports that it may have
-        left."""
+        """Return ``how_many`` cables to ``parent``, each with the free ports at which it may have been."""
         switch_ports = self._likely_free(self.switch, [(m, parent) for m in self.members], self._up_numbers)
         parent_ports = self._likely_free(
             parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent)
@@ -231,9 +228,9 @@ class _FreePorts:
         return pairs
 
     def _likely_free(self, node: int, alike: list[tuple[int, int]], numbers: Callable[[], Counter[int]]) -> list[int]:
-        """Free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of the pairs
-        ``alike``; else those whose number carries the same direction elsewhere; else those between
-        ports of that direction."""
+        """Return free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of
+        the pairs ``alike``; otherwise those whose number is used in the same direction elsewhere;
+        otherwise those between ports of that direction."""
         f = self.view.fabric
         free = [p for p in f.ports_of(node) if self._is_open(p) and p not in self.taken]
         votes: Counter[int] = Counter()
@@ -281,26 +278,26 @@ class _FreePorts:
 
     def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
         """Return whether both neighbours of ``port`` have a cable of the same direction, or one has
-        and it is the last port."""
+        such a cable and it is the last port."""
         f = self.view.fabric
         neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
         return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in neighbours)
 
 
 MIN_SHARE = 0.25
-"""Share of the switches that must have the most frequent form."""
+"""Minimum share of the switches that must have the most frequent form."""
 MIN_SWITCHES = 8
 FEWEST = 0.5
 """Share of the usual links below which a switch serves another purpose."""
 FEW_UNEVEN = 2
-"""More uneven switches than these are a finding."""
+"""Number of uneven switches above which they are one finding."""
 
 
 @dataclass(frozen=True)
 class UnevenTier:
     """``right`` of ``of`` switches of ``tier`` have ``usual`` links to ``parents`` switches each.
-    ``fewer``: (switch, links) of those with less; ``astray``: switches with as many that spread
-    them otherwise."""
+    ``fewer``: (switch, links) of switches with fewer links; ``astray``: switches with the usual
+    number of links, distributed differently."""
 
     tier: int
     of: int
@@ -327,8 +324,7 @@ def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> l
             continue
         links = {switch: sum(f) for switch, f in forms.items()}
         below = float(np.median([down[s] for s in rows if forms[s] == form]))
-        # If both links and hosts are fewer in the same ratio, the switch is smaller and no link is
-        # missing.
+        # If links and hosts are both fewer, in the same ratio, the switch is smaller and no link is missing.
         fewer = tuple(
             (s, n) for s, n in sorted(links.items()) if FEWEST * usual <= n < usual and down[s] * usual > n * below
         )

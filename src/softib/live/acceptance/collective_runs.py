@@ -24,13 +24,13 @@ class BenchmarkRun(NamedTuple):
 
     output: str
     failure: str
-    """Its reason; empty if it succeeded."""
+    """Reason of a failure; empty if the run succeeded."""
     seconds: float
 
 
 def run_benchmark(command: Sequence[str], limit_s: float = LIMIT_S) -> BenchmarkRun:
-    """Run ``command``. It runs without a shell, its
-    launcher (mpirun, srun) starts it on the hosts; it is ended if it takes longer than ``limit_s``."""
+    """Run ``command`` without a shell. Its launcher (mpirun, srun) starts it on the hosts; it is
+    ended if it takes longer than ``limit_s``."""
     began = time.monotonic()
     program = Program(list(command))
     try:

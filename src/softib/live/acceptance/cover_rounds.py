@@ -48,7 +48,8 @@ def cover_round(
     all_send: Callable[[T, T], bool],
     gbps: float,
 ) -> CoverReadings[T]:
-    """Return readings over ``seconds``, and the errors of pairs.
+    """Return the readings over ``seconds`` (about one per second, at least two), and the error of
+    each pair.
 
     Each pair sends messages of ``size`` bytes one way until the last reading is there. The first
     reading is taken when ``all_send`` accepts the two readings before it, because a program does

@@ -113,7 +113,7 @@ class FabricPort(UmadPort):
 
 
 def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
-    """Return the connection after one request to the daemon's umad socket, and the value of its
+    """Send one request to the daemon's umad socket; return the connection and the value of the
     answer. Raises :class:`PeerError`."""
     question = np.zeros(1, types()["softib_umad_ask"])
     question["magic"], question["version"] = constant("MAGIC"), constant("VERSION")

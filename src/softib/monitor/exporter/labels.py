@@ -29,8 +29,9 @@ def escaped(text: str) -> str:
 
 
 def port_guids(ports: ObservedPorts) -> list[str]:
-    """Return the GUID of each port in treydock's exporter: that of ``ibnetdiscover --ports``, the
-    PortGUID (for a switch's ports that of its port 0; the NodeGUID if a source has no other)."""
+    """Return the GUID of each port in treydock's exporter, which is that of ``ibnetdiscover
+    --ports``: the PortGUID. For a switch's ports it is that of port 0; it is the NodeGUID if a
+    source has no PortGUID."""
     stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
     return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]
@@ -38,7 +39,7 @@ def port_guids(ports: ObservedPorts) -> list[str]:
 
 def hca_name(description: str) -> str:
     """Return treydock's name of an HCA: the first word of a NodeDescription that contains `` HCA``,
-    else all of it."""
+    otherwise the whole description."""
     return description.split(" ")[0] if " HCA" in description else description
 
 

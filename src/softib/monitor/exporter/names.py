@@ -42,8 +42,8 @@ class Metric:
 
 @dataclass(frozen=True)
 class PortCounter:
-    """A PerfMgt counter: its field, treydock's name for it ("": treydock has none), guilbaults'
-    ("": none), the specification's, and the factor to the exported unit."""
+    """A PerfMgt counter: its field, its names in treydock's exporter, guilbaults' exporter ("":
+    none) and the specification, and the factor to the exported unit."""
 
     field: str
     treydock: str
@@ -114,8 +114,8 @@ PORT_COUNTERS = (
     PortCounter("port_vl_mapping_errors", "vl_mapping_errors", "", "PortVLMappingErrors"),
     PortCounter("port_looping_errors", "looping_errors", "", "PortLoopingErrors"),
 )
-"""Counters that the other exporters have. Data is in bytes under both names (guilbaults' own exporter counts words
-of four)."""
+"""Counters that the other exporters have. Data is in bytes under both names (guilbaults' own
+exporter counts words of four bytes)."""
 
 SOFTIB_COUNTERS = (
     (
@@ -288,7 +288,7 @@ STANDING = (
         "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down",
     ),
 )
-"""For everything seen, until it is removed."""
+"""Metrics of every device, port and cable that was seen, until it is removed."""
 FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
 FINDINGS = (
     Metric(

@@ -22,12 +22,12 @@ ERRORS = {"symbol": "symbol_error_counter", "effective": "port_fec_uncorrectable
 """Ratio → the counter whose increase is its numerator."""
 KINDS = ("symbol", "raw", "effective")
 STATED = ("symbol_ber", "pre_fec_ber", "effective_ber")
-"""The levels in which files state the ratios of :data:`KINDS`."""
+"""Names of levels in which files state the ratios of :data:`KINDS`."""
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
-    """Share of the interval in which data waited (float64[n], at most 1; NaN if a tick, the link or the increase is
-    unknown)."""
+    """Return the share of the interval in which data waited (float64[n], at most 1; NaN if a tick,
+    the link or the increase is unknown)."""
     name = "port_xmit_wait"
     if name not in one.increase or "lane_gbps" not in one.level or "tick_symbols" not in one.level:
         return np.full(len(one.guid), np.nan)
@@ -57,7 +57,7 @@ def upper_bound(errors: np.ndarray) -> np.ndarray:
 
 
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
-    """Return by kind (:data:`KINDS`) the ratio from counters, else the one stated in a file
+    """Return by kind (:data:`KINDS`) the ratio from counters, otherwise the ratio stated in a file
     (float64[n of the reading]; NaN unknown)."""
     ratio_of: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
@@ -71,11 +71,12 @@ def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndar
 
 
 class ErrorRatios:
-    """Sums of errors, bits and seconds over the last ``window_s`` seconds, for ``raw`` over ``raw_window_s``
-    (between half and all of it: two halves, of which the older is dropped as a whole).
+    """Sums of errors, bits and seconds over the last ``window_s`` seconds, and for ``raw`` over
+    ``raw_window_s``. The actual time is between half of it and all of it: the sums are kept in two
+    halves, and the older half is dropped as a whole.
 
-    Errors before correction are frequent, so a short time suffices for their ratio, and a long one would hide an
-    increase.
+    Errors before correction are frequent: a short time is sufficient for their ratio, and a long
+    time would hide an increase.
     """
 
     def __init__(self, ports: int, window_s: float = 3600.0, raw_window_s: float = 300.0):
@@ -97,8 +98,7 @@ class ErrorRatios:
             newer.add(one, errors, readable)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
-        """Return the same for other ports: ``rows`` int64[n] are their rows here, -1 for one that
-        begins again."""
+        """Return the sums for other ports: ``rows`` int64[n] are their rows here, -1 for a port that begins again."""
         carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return carried
@@ -141,8 +141,8 @@ class _Sums:
 
 def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of the interval for ``kind`` (float64[n]), and where they are known (bool[n]).
-    Corrected symbols: from the histogram of codewords, whose bins have 64 bits, else from their
-    counter, else from its known minimum until it was full."""
+    Corrected symbols come from the histogram of codewords, whose bins have 64 bits; otherwise from
+    their counter; otherwise from the known minimum of a saturated counter."""
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)

@@ -29,7 +29,7 @@ class RoundExporter(ABC):
     """Gets every round read by ``softib exporter SOURCE --to NAME=TARGET``.
 
     ``target`` is the text after the name: a file, an address. Raise
-    :class:`~softib.errors.InputError` for one that cannot be used.
+    :class:`~softib.errors.InputError` for a target that cannot be used.
     """
 
     def __init__(self, source: str, target: str):
@@ -37,9 +37,9 @@ class RoundExporter(ABC):
 
     @abstractmethod
     def export(self, ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
-        """Take one round. ``reading`` has the counter values and levels of ``ports``, ``interval`` the increase of
-        each counter since the previous round (None: there is none); their rows are those of ``ports``. The next
-        round begins when this returns."""
+        """Take one round. ``reading`` has the counter values and levels of ``ports``, and
+        ``interval`` the increase of each counter since the previous round (None: there is none);
+        both have the rows of ``ports``. The next round begins when this returns."""
 
     def close(self) -> None:  # noqa: B027 (most exporters have nothing to close)
         """Close the exporter after the last round."""

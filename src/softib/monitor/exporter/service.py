@@ -35,15 +35,15 @@ STALE_ROUNDS = 3
 """Number of intervals without a round after which no ports are shown."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
-"""Time of the bit error ratio before correction, and least number of rounds: on large fabrics two in ten read its
-counters."""
+"""Time in seconds of the bit error ratio before correction, and minimum number of rounds: on large
+fabrics, two rounds in ten read its counters."""
 FALLS = "link_downed_counter"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ExporterService:
     """Reads ``opened`` every ``every_s`` seconds and serves ``/metrics`` at ``address``:``port``
-    (0: a free one, then in :attr:`port`).
+    (0: a free port, which is then in :attr:`port`).
 
     Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port in use.
     """
@@ -109,7 +109,7 @@ class ExporterService:
             self._threads.append(thread)
 
     def wait(self) -> None:
-        """Until :meth:`close`, or until the fabric goes down (:class:`PeerError`)."""
+        """Wait until :meth:`close`, or until the fabric goes down (:class:`PeerError`)."""
         while not self._stop.wait(0.2):
             if self.failure is not None:
                 raise self.failure
@@ -191,7 +191,7 @@ class ExporterService:
             self._hand_over(sink, one.targets.ports, one.reading)
 
     def _exported(self, reading: Reading) -> Reading:
-        """``reading`` without the far ends of a shard's cables: they are read for the rules."""
+        """Return ``reading`` without the far ends of a shard's cables, which are read only for the rules."""
         shard = self.watch.opened.shard
         if shard is None:
             return reading
@@ -201,8 +201,8 @@ class ExporterService:
         return exported
 
     def _hand_over(self, sink: RoundSink, ports: ObservedPorts, reading: Reading) -> None:
-        """Pass the round to ``sink``; if it fails (a full disk, a fault of its package) scrapes continue, and one
-        line says so until it works again."""
+        """Pass the round to ``sink``. If it fails (a full disk, an error in its package), scrapes
+        continue, and one line reports the failure until it works again."""
         try:
             sink.take(ports, reading, self.watch.interval)
         except SoftibError as error:
@@ -213,7 +213,7 @@ class ExporterService:
             sink.failing = False
 
     def follow_jobs(self, file: str) -> None:
-        """Name the jobs of ``file`` whose traffic crosses a finding."""
+        """Read the jobs of ``file``, and name those whose traffic crosses the location of a finding."""
         self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
@@ -237,7 +237,7 @@ class ExporterService:
         return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
 
     def metrics(self) -> list[bytes]:
-        """Return the text of a scrape, in pieces."""
+        """Return the text of a scrape, in parts."""
         from prometheus_client import generate_latest
 
         with self._lock:
@@ -253,7 +253,7 @@ def _fell(interval: Interval | None) -> np.ndarray | None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return whether ports, names, LIDs and cables are the same."""
+    """Return whether ports, names, LIDs and cables are unchanged."""
     return a is b or (
         len(a) == len(b)
         and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())
@@ -263,7 +263,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
-    """Clients that close early, or wait too long, cause no traceback."""
+    """HTTP server in which clients that close early, or wait too long, cause no traceback."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):
@@ -292,6 +292,6 @@ def _handler(service: ExporterService) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(piece)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: a scrape is not logged."""
+            """Log nothing: a scrape is not logged."""
 
     return Handler

@@ -1,5 +1,5 @@
-"""Metrics of the rounds, the subnet manager and the exporter's own process, with prometheus-client; and of all
-devices, ports and cables that were seen, whether they answer or not."""
+"""Metrics of the rounds, the subnet manager and the exporter's own process, with prometheus-client;
+and metrics of all devices, ports and cables that were seen, even if they no longer answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ServiceMetrics", "down_states", "standing_text"]
 
 def standing_text(seen: SeenPorts) -> bytes:
     """Return ``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from
-    the end that names it) for everything that was seen."""
+    the end that names it) for all that were seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
@@ -63,8 +63,8 @@ Samples = list[tuple[tuple[str, ...], float]]
 
 
 class ServiceMetrics:
-    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is recent enough to be
-    shown."""
+    """A prometheus-client collector of ``watch``; ``fresh()`` returns whether its last round is
+    recent enough to be shown."""
 
     def __init__(self, watch: Watch, seen: SeenPorts, findings: StandingFindings, scheme: str, fresh: Any):
         self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh

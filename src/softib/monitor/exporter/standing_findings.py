@@ -1,5 +1,5 @@
-"""Findings of the rules over the last twenty minutes, as metrics: each finding not explained by a device or cable
-that is down, with its start and its number of recurrences."""
+"""Findings of the rules over the last twenty minutes, as metrics: each finding that is not
+explained by a device or cable that is down, with its start and its number of recurrences."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["StandingFindings"]
 SHARE = 0.1
 """Largest share of the time spent on judging."""
 DOWN_S = 60.0
-"""A link that is down for this time explains other findings about its cable."""
+"""Time for which a link must be down to explain other findings about its cable."""
 SETTLES_S = 120.0
-"""Counts until this time after a repair were made before it, or by it."""
+"""Time after a repair in which new counts still result from the fault, or from the repair itself."""
 WAIT = "port_xmit_wait"
 Tables = Callable[[ObservedPorts], ForwardingTables | None]
 Row = tuple[str, tuple[str, ...], list[str]]
@@ -56,7 +56,7 @@ class StandingFindings:
         self._due_s = float("-inf")
 
     def step(self, reading: Reading, ports: ObservedPorts, seen: SeenPorts) -> bytes:
-        """Add one round, judge if it is time to, and return the text of all current findings."""
+        """Add one round, apply the rules if they are due, and return the text of all current findings."""
         self._window.add(reading, ports)
         began = time.monotonic()
         if began >= self._due_s:
@@ -83,8 +83,7 @@ class StandingFindings:
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Return whether the finding has no location, all its locations are down, or it was
-        repaired since."""
+        """Return whether the finding has no location, all its locations are down, or it has been repaired since."""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))
@@ -131,8 +130,9 @@ class StandingFindings:
 
 
 def _of_shard(f: Finding, seen: SeenPorts) -> bool:
-    """Return whether the finding belongs to this shard. A cable's belongs to the end that names it, so
-    that of two shards which read its ends one reports it; any other to the first of its devices."""
+    """Return whether the finding belongs to this shard. A finding about a cable belongs to the end
+    that names it, so that only one of two shards that read its ends reports it; any other finding
+    belongs to the first of its devices."""
     if seen.shard is None:
         return True
     guid = min((p.guid for p in f.where), default=None)
@@ -153,8 +153,8 @@ def _waits(seen: Observations) -> bool:
 
 
 def _key(f: Finding) -> str:
-    """Return the cable, with its ends in either order, or the device; for many locations the code
-    and the first one."""
+    """Return the cable, with its ends in either order, or the device; for many locations, the code
+    and the first location."""
     locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
     if not 1 <= len(locations) <= 2:
         locations = locations[:1]

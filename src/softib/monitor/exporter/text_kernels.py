@@ -12,7 +12,7 @@ LARGEST, TEN, NOTHING = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(10), np.uint64(
 
 @inner
 def put_unsigned(out, at, value):
-    """``value`` (uint64) in decimal digits at ``out[at]``; returns its end."""
+    """Write ``value`` (uint64) in decimal digits at ``out[at]``; returns its end."""
     n, rest = 1, value // TEN
     while rest > NOTHING:
         n += 1
@@ -25,7 +25,7 @@ def put_unsigned(out, at, value):
 
 @inner
 def put_float(out, at, value):
-    """A finite float as ``d.dddddddde-dd``; returns its end."""
+    """Write a finite float as ``d.dddddddde-dd``; returns its end."""
     if value < 0:
         out[at] = MINUS
         at += 1
@@ -61,7 +61,7 @@ def put_float(out, at, value):
 
 @inner
 def put_head(out, at, name, labels, begin, end):
-    """``name``, ``labels[begin:end]`` and a space at ``at`` of ``out``. Returns its end."""
+    """Write ``name``, ``labels[begin:end]`` and a space at ``at`` of ``out``. Returns its end."""
     for i in range(len(name)):
         out[at + i] = name[i]
     at += len(name)
@@ -74,10 +74,10 @@ def put_head(out, at, name, labels, begin, end):
 
 @kernel(_nrt=False)
 def write_counters(out, at, name, labels, offsets, rows, values, factor):
-    """One line for each of ``rows``: ``name`` (uint8[k]), ``labels[offsets[r] : offsets[r + 1]]``, and
-    ``values[r]`` (uint64) times ``factor``; returns the end.
+    """Write one line for each of ``rows``: ``name`` (uint8[k]), ``labels[offsets[r] : offsets[r +
+    1]]``, and ``values[r]`` (uint64) times ``factor``; returns the end.
 
-    Values that exceed 64 bits then stay at the largest value.
+    Values that exceed 64 bits are replaced by the largest value.
     """
     most = LARGEST // factor
     for i in range(len(rows)):
@@ -92,7 +92,7 @@ def write_counters(out, at, name, labels, offsets, rows, values, factor):
 
 @kernel(_nrt=False)
 def write_gauges(out, at, name, labels, offsets, rows, values):
-    """As :func:`write_counters`, with ``values`` float64, all finite."""
+    """Write lines like :func:`write_counters`, with ``values`` float64, all finite."""
     for i in range(len(rows)):
         r = rows[i]
         at = put_head(out, at, name, labels, offsets[r], offsets[r + 1])
@@ -112,8 +112,8 @@ def put_text(out, at, text):
 
 @kernel(_nrt=False)
 def write_histograms(out, at, name, labels, offsets, rows, bins, last, pieces):
-    """A Prometheus histogram for each of ``rows``: cumulated ``bins`` (uint64[n, b]) up to bin ``last[r]``, +Inf,
-    sum of bin numbers, count; returns the end.
+    """Write a Prometheus histogram for each of ``rows``: cumulated ``bins`` (uint64[n, b]) up to
+    bin ``last[r]``, +Inf, sum of bin numbers, count; returns the end.
 
     ``pieces``: ``_bucket``, ``_sum``, ``_count``, ``,le="``, ``"}``, ``+Inf`` as uint8 arrays.
     """

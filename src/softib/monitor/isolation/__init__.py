@@ -1,1 +1,1 @@
-"""Isolation of cables on a live subnet: ports disabled and enabled by MADs, checked afterwards, and recorded."""
+"""Isolation of cables on a live subnet: ports are disabled and enabled by MADs, checked afterwards, and recorded."""

@@ -26,10 +26,10 @@ __all__ = ["Mads", "Means", "UfmList"]
 
 CALL = "/app/unhealthy_ports"
 ANSWER_S = 60.0
-"""Time for one answer of UFM."""
+"""Maximum time in seconds for one answer of UFM."""
 ANSWER_MOST = 65536
 DONE_S = 30.0
-"""Time from UFM's answer until the port has the state."""
+"""Maximum time in seconds from UFM's answer until the port has the state."""
 LOOKS_S = 0.5
 
 
@@ -77,7 +77,7 @@ class UfmList:
     @classmethod
     def from_file(cls, wire: MadWire, url: str, path: str) -> UfmList:
         """Create the client with the credentials in the first line of a file. Raises
-        :class:`InputError` if it has none."""
+        :class:`InputError` if the file has none."""
         text = (read_text(path, "file of UFM's credentials").splitlines() or [""])[0].strip()
         if not text or not text.isprintable():
             raise InputError(f"{path}: no credentials in its first line; use a token or NAME:PASSWORD")
@@ -143,7 +143,7 @@ class UfmList:
 
 
 def _parts(url: str) -> tuple[str, str, int | None] | None:
-    """Return (scheme, host, port) of an address without path; None for any other."""
+    """Return (scheme, host, port) of an address without a path; None for any other address."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -80,13 +80,13 @@ def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
 def switched(
     wire: MadWire, cables: Sequence[Sequence[End]], phys: PhysState, away: frozenset[int] = frozenset()
 ) -> list[tuple[End | None, str]]:
-    """Disable cables (DISABLED), each at the end nearest to this port, or enable those that are
-    disabled (POLLING). Returns the end of each and an empty text, or None and the reason. ``away``:
+    """Disable cables (DISABLED), each at the end nearest to this port, or enable disabled cables
+    (POLLING). Returns the switched end of each and an empty text, or None and the reason. ``away``:
     NodeGUIDs of unreachable devices; their cables are disabled at the other end, where they can be
     enabled again.
 
-    The subnet is read again after the Sets: their answers, and paths to other ports, may have led through a port that
-    is disabled now.
+    The subnet is read again after the Sets, because their answers, and paths to other ports, may
+    have led through a port that is disabled now.
     """
     out: list[tuple[End | None, str]] = [(None, "neither end is a switch port that answers")] * len(cables)
     disables, tried, confirmed = phys == PhysState.DISABLED, set[int](), set[int]()
@@ -121,8 +121,8 @@ def switched(
 
 
 def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
-    """Return why these cables must stay in use, or an empty text: without them this host's port, or the subnet
-    manager's, is not in the largest part of the subnet."""
+    """Return the reason why these cables must stay in use, or an empty text: without them, the port
+    of this host or of the subnet manager would not be in the largest part of the subnet."""
     db = _reader(wire).subnet.db
     end_ports = db.end_ports()
     masters = end_ports[
@@ -144,7 +144,7 @@ def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
 
 
 def _switch_rows(reader: SubnetReader, ends: Sequence[End], away: frozenset[int]) -> list[tuple[int, End]]:
-    """Rows of the ends that are switch ports, the preferred first."""
+    """Return the rows of the ends that are switch ports, the preferred one first."""
     db = reader.subnet.db
     rows = [(row, end) for end in ends if (row := _row(reader, end)) >= 0]
     return sorted(rows, key=lambda one: (one[1][0] in away, int(db.routes.hops[db.port_route[one[0]]])))
@@ -181,7 +181,7 @@ def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState
 
 def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
     """Return whether these cables are the only connection between parts of the fabric. A node that
-    cannot be seen is such a part."""
+    cannot be reached is such a part."""
     cables = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[cables[:, 0]], fabric.port_node[cables[:, 1]])
     rows = {int(g): i for i, g in enumerate(fabric.node_guid.tolist())}
@@ -189,16 +189,16 @@ def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
 
 
 def lost_pairs(result: ReadResult) -> int:
-    """Return pairs of ports without a path by the tables in the switches, and ports without a LID.
-    Raises :class:`PeerError` if no switch has tables."""
+    """Return pairs of ports without a path in the switches' tables, and ports without a LID. Raises
+    :class:`PeerError` if no switch has tables."""
     part = as_programmed(result, lambda name: nullcontext()).part
     return part.unreachable + part.ports_without_lid
 
 
 def rerouted(wire: MadWire, source: str, end: End, lost: int, patience_s: float) -> str:
-    """Wait until the manager has routed around a disabled port. Returns the error after ``patience_s``,
-    or an empty text: the port is Disabled, no forwarding table uses it, and no more than ``lost`` pairs
-    have no path."""
+    """Wait until the manager has changed the routes around a disabled port. Returns the error after
+    ``patience_s``, or an empty text if the port is Disabled, no forwarding table uses it, and at
+    most ``lost`` pairs have no path."""
     until = time.monotonic() + patience_s
     while True:
         try:

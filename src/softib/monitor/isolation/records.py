@@ -33,9 +33,9 @@ class Isolated(Result):
     begun: float
     """In seconds since 1970."""
     due: float
-    """When it is released for a trial, in seconds since 1970."""
+    """Time of its release for a trial, in seconds since 1970."""
     ended: float | None
-    """Time of its release; null: still isolated."""
+    """Time of its release; null: it is still isolated."""
     why: str
     """Reason of the release; empty while it is isolated."""
     ends: tuple[End, End] = field(default=((0, 0), (0, 0)), metadata=HIDDEN)
@@ -64,7 +64,7 @@ class Records:
         return sum(set(r.ends) == set(ends) and r.begun > now_s - MONTH_S for r in self.every)
 
     def released_s(self, ends: tuple[End, ...]) -> float:
-        """Return when a cable was last released, in seconds since 1970; 0: never."""
+        """Return the time of a cable's last release, in seconds since 1970; 0: it was never released."""
         return max((r.ended for r in self.every if r.ended is not None and set(r.ends) == set(ends)), default=0.0)
 
     def add(self, one: Isolated) -> None:
@@ -89,7 +89,7 @@ class Records:
 
 
 def _load(path: Path) -> list[Isolated]:
-    """Raises :class:`UnreadableFile` for a file that is damaged: without it ports would stay disabled unnoticed."""
+    """Raises :class:`UnreadableFile` for a damaged file: without the error, ports would stay disabled unnoticed."""
     if not path.exists():
         return []
     try:
@@ -103,7 +103,7 @@ def _load(path: Path) -> list[Isolated]:
 def _record(
     cable: object, port: object, code: object, message: object, begun: float, due: float, *rest: Any
 ) -> Isolated:
-    """Raises :class:`ValueError` or :class:`TypeError` for anything else."""
+    """Raises :class:`ValueError` or :class:`TypeError` for any other content."""
     ended, why, ends, end = rest
     (a, b), texts = (_end(*e) for e in ends), [str(v) for v in (cable, port, code, message)]
     times = float(begun), float(due), None if ended is None else float(ended)

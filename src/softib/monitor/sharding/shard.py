@@ -1,4 +1,4 @@
-"""Part of the subnet that one of several exporters reads: the devices whose NodeGUID belongs to it."""
+"""The part of the subnet that one of several exporters reads: the devices whose NodeGUID belongs to it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def holds(self, guids: np.ndarray) -> np.ndarray:
-        """Return devices of this part, by NodeGUID: the finalizer of splitmix64 spreads GUIDs that
-        are numbered in steps. bool[n]"""
+        """Return devices of this part, from NodeGUIDs: the finalizer of splitmix64 distributes
+        GUIDs that are numbered in steps. bool[n]"""
         x = np.asarray(guids, np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
@@ -48,8 +48,7 @@ class Shard:
 
 
 def shard_memory(memory: Path, shard: Shard) -> Path:
-    """Return the file of the memory of one shard: ``memory`` is that of an exporter of the whole
-    subnet."""
+    """Return the file of the memory of one shard; ``memory`` is that of an exporter of the whole subnet."""
     return memory.with_name(_NAMED.format(shard.number, shard.of, memory.name))
 
 

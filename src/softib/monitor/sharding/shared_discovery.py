@@ -1,4 +1,4 @@
-"""A discovery in a file, shared by the exporters of all shards on one machine."""
+"""The file of a discovery that the exporters of all shards on one machine have in common."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["Discovered", "latest_discovery"]
 
 @dataclass
 class Discovered:
-    """Nodes, ports and cables (``db``), rows of the ports with a subnet manager, and when the discovery began, in
-    seconds since 1970."""
+    """Nodes, ports and cables (``db``), rows of the ports with a subnet manager, and the time at
+    which the discovery began, in seconds since 1970."""
 
     db: Database
     managers: list[int]
@@ -30,8 +30,8 @@ class Discovered:
 
 
 def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s: float) -> Discovered:
-    """Return the discovery in ``file`` if it began after ``since_s``; else a new one, which is
-    written there for the other shards (None: no file)."""
+    """Return the discovery in ``file`` if it began after ``since_s``; otherwise a new one, which is
+    written to the file for the other shards (None: no file)."""
     with locked(file):
         stored = None if file is None else _stored(file)
         if stored is not None and since_s <= stored.began_s <= time.time():
@@ -45,7 +45,7 @@ def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s
 
 
 def _store(file: Path, discovery: Discovered) -> None:
-    """Write the discovery; if that fails, each shard discovers by itself."""
+    """Write the discovery; if that fails, each shard runs its own discovery."""
     columns = {
         **discovery.db.columns(),
         "began_s": np.array(discovery.began_s),

@@ -102,7 +102,7 @@ def change_members(members: Members, subnet: Subnet, changed: list[Partition], a
 
 
 def _longer(column: np.ndarray, by: int) -> np.ndarray:
-    """Return ``column`` with ``by`` more rows, within the array that the last call allocated if that has room."""
+    """Return ``column`` with ``by`` more rows. The array that the last call allocated is used if it has room."""
     n, room = len(column) + by, column.base
     if by and (room is None or len(room) < n):
         room = np.zeros((n + n // 4, *column.shape[1:]), column.dtype)

@@ -221,7 +221,7 @@ class Discovery:
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[zero], zero, 0)
 
     def _ports_due(self, switches: np.ndarray) -> None:
-        """Read the external ports of ``switches`` once port 0 of each gives the modifier
+        """Read the external ports of ``switches``, after port 0 of each has given the modifier
         (:meth:`Database.port_modifier`)."""
         ready = self.db.has_port_info[self.db.node_base[switches]]
         self._ask_ports(switches[ready])

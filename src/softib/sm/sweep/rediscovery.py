@@ -235,7 +235,7 @@ class Rediscovery(Discovery):
     # -- the end --
 
     def finish(self) -> None:
-        """Finish as a full discovery does."""
+        """Do the same final steps as a full discovery."""
         super().finish()
         self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
 

@@ -1,4 +1,4 @@
-"""Posting and polling through the device's table of calls (:mod:`softib.ulp.nvmeof.rdma` binds their
+"""Posting and polling through the device's table of calls (:mod:`softib.ulp.nvmeof.rdma_core` binds their
 symbols), and the libc calls of the queues."""
 
 from softib.jit import External, inner

@@ -1,9 +1,10 @@
-"""UFM's calls that act on devices: ports that are taken out of use and back, and ``actions``. A port is isolated by
-disabling the switch's end of its cable.
+"""UFM's calls that act on devices: ports are taken out of use and into use again, and ``actions``.
+A port is isolated by disabling the switch's end of its cable.
 
-Each act is a revision: the log names who did it, and clients follow it as a job. An isolated port, with the ends of its
-cable, is in the database before it is disabled and until it is enabled. So it can be released after a restart of the
-service, which may never have seen the device behind it.
+Each action is a revision: the log has the account, and clients follow it as a job. An isolated
+port, with the ends of its cable, is in the database from before it is disabled until it is enabled.
+So it can be released after a restart of the service, even if the new process has never read the
+device behind it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ __all__ = ["add_action_calls"]
 LOG = logging.getLogger("softib.tenants")
 Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 ACTS = {"mark_device_unhealthy": True, "mark_device_healthy": False, "reset": None}
-"""Maps actions to whether they isolate; None: both, one after the other."""
+"""Whether each action isolates ports; None: it does both, one after the other."""
 UNKNOWN = "its state is unknown"
-"""End of the reason of a port that may have changed."""
+"""End of the reason for a port that may have changed."""
 
 
 class _Ports(BaseModel):
@@ -63,7 +64,7 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
     acting = threading.Lock()
 
     def act(request: Request, action: str, names: list[str], isolates: bool | None, away: list[str]) -> int:
-        """Act on ports, one request after the other: the row of a port and its state change together."""
+        """Act on ports, one request after the other, because the row of a port and its state change together."""
         operator_of(request)
         with acting:
             return act_alone(request, action, names, isolates, away)
@@ -142,7 +143,7 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
 
 
 class PartlyDone(PeerError):
-    """Some ports did not change: ``failed`` has the reason of each, ``changed`` those that did."""
+    """Some ports did not change: ``failed`` has the reason for each, ``changed`` the ports that did."""
 
     def __init__(self, action: str, changed: list[str], failed: dict[str, str]):
         reasons = [f"{name}: {why}" for name, why in failed.items()]
@@ -155,7 +156,7 @@ class PartlyDone(PeerError):
 def _switch_all(
     service: TenantService, cables: Mapping[str, tuple[CableEnd, ...]], state: PhysState, away: list[str]
 ) -> dict[str, str]:
-    """Disable or enable the cables of ports. Returns the reason of each that did not change."""
+    """Disable or enable the cables of ports. Returns the reason for each port that did not change."""
     try:
         with service.wire() as wire:
             ends = [[one.end for one in both] for both in cables.values()]
@@ -173,7 +174,8 @@ _STATE = {True: PhysState.DISABLED, False: PhysState.POLLING}
 
 
 def _ends(reading: Reading, service: TenantService, name: str) -> tuple[CableEnd, ...]:
-    """Return both ends of the cable in a port, also of one that is down, or that is isolated and was not seen since."""
+    """Return both ends of the cable of a port, also if the port is down, or is isolated and has not
+    been read since."""
     rows = reading.seen
     row = rows.find(name)
     ends = () if row is None else tuple(rows.cable_end(r) for r in (row, rows.peer(row)) if r >= 0)
@@ -187,7 +189,7 @@ def _ends(reading: Reading, service: TenantService, name: str) -> tuple[CableEnd
 
 
 def _switch(reading: Reading, service: TenantService, guid: str) -> tuple[str, list[str]]:
-    """Return the GUID of a switch and the names of its ports that have a cable, or are isolated."""
+    """Return the GUID of a switch and the names of its ports that have a cable or are isolated."""
     node = reading.seen.find_system(guid)
     system = None if node is None else reading.seen.system(node)
     number = guid_of(guid)
@@ -201,8 +203,8 @@ def _switch(reading: Reading, service: TenantService, guid: str) -> tuple[str, l
 
 
 def _cabled(reading: Reading, system: dict[str, Any]) -> list[str]:
-    """Return names of the system's ports with a cable to another system; an aggregation node is
-    part of its switch."""
+    """Return names of the system's ports with a cable to another system; an aggregation node
+    belongs to its switch."""
     rows, out = reading.seen, []
     for name in system["ports"]:
         row = rows.find(name)

@@ -25,7 +25,7 @@ __all__ = ["gate_of"]
 
 
 def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
-    """Return ``outer`` with both interfaces added. Without a token of its own it is open to accounts only."""
+    """Return ``outer`` with both interfaces added. Without a separate token, only accounts have access."""
     ufm, tenants = _app("softib: UFM's interface", "/ufmRest"), _app("softib: tenants", "/tenants/v1")
     for app in (ufm, tenants):
         app.router.generate_unique_id_function = lambda route: route.name  # names of a generated client's functions

@@ -1,5 +1,5 @@
-"""The account of a request, and changes in its name: an account of a tenant changes only the partitions of its tenant,
-and a request with an id takes effect once."""
+"""The account of a request, and changes by it: an account of a tenant changes only the partitions
+of its tenant, and a request with an ID takes effect once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _documented(request_id: Annotated[str | None, Header(alias="X-Request-Id", m
 
 
 TAKES_ID = [Depends(_documented)]
-"""Dependencies of a call whose changes take effect once for each id."""
+"""Dependencies of a call whose changes take effect once for each ID."""
 
 
 def account_of(request: Request) -> Account:
@@ -40,7 +40,7 @@ def account_of(request: Request) -> Account:
 
 
 def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
-    """Return the account of a request that only these roles may send."""
+    """Return the account of a request that is permitted only with these roles."""
     account = account_of(request)
     if account.role not in role:
         raise changes.Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
@@ -48,7 +48,7 @@ def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator"))
 
 
 def id_of(request: Request) -> str | None:
-    """Return the id that the client gave the request."""
+    """Return the ID that the client gave to the request."""
     request_id = request.headers.get("x-request-id")
     if request_id is not None and len(request_id) > MOST_OF_ID:
         raise InputError(f"x-request-id: has more than {MOST_OF_ID} characters")
@@ -56,7 +56,8 @@ def id_of(request: Request) -> str | None:
 
 
 def owner_of(account: Account) -> str:
-    """Return the text that owns the account's request ids. Names of tenants are printable: no other account has it."""
+    """Return the text that identifies the owner of the account's request IDs. Names of tenants are
+    printable, so no other account has the same text."""
     return f"{account.tenant}\n{account.name}"
 
 
@@ -69,9 +70,9 @@ def submit(
     returns: bool = False,
     repeats: bool = True,
 ) -> Future[Done]:
-    """Make a change in the name of the request's account; for a tenant's account, within its tenant. ``pkey``: that of
-    the partition that the request names. ``returns``: of an undo. Without ``repeats`` it is not the change that the
-    request's id stands for."""
+    """Make a change as the request's account; for a tenant's account, within its tenant. ``pkey``:
+    P_Key of the partition in the request. ``returns``: of an undo. Without ``repeats``, the change
+    is not the one to which the request's ID refers."""
     account, request_id = account_of(request), id_of(request) if repeats else None
     content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
     digest = hashlib.sha256(content).hexdigest()
@@ -93,8 +94,7 @@ def _canonical(body: bytes) -> bytes:
 
 def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operators_port: Callable[[int], str]) -> str:
     """Make a change that only affects the tenant's partitions, and no ports of other tenants or of operators
-    (``operators_port``). The right to the partition that the request names comes before anything that the
-    change says of it."""
+    (``operators_port``). The right to the partition in the request is checked before anything else in the change."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
         raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")
@@ -115,7 +115,7 @@ def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operato
 
 
 def _authorised(draft: Draft, done: Done, tenant: str) -> None:
-    """The partitions of an earlier answer still belong to the tenant, or to none."""
+    """Check that the partitions of an earlier answer still belong to the tenant, or to no tenant."""
     for pkey in sorted(done.pkeys):
         now = draft.partition(pkey)
         if now is not None and now.tenant != tenant:

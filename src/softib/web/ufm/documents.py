@@ -1,6 +1,6 @@
-"""The OpenAPI document of UFM's interface: the answer of each call, as UFM's reference and its clients have it.
+"""The OpenAPI document of UFM's interface: the answer of each call, as in UFM's reference and its clients.
 
-Answers are built as plain mappings, since a page may have 100,000 rows; a test compares them with this document.
+Answers are built as plain mappings, because a page may have 100,000 rows; a test compares them with this document.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Empty(TypedDict):
 
 
 class Qos(TypedDict):
-    """``rate_limit`` 2.5: no rate is set; ``group_rate``: that of the partition's IPoIB group, in Gb/s."""
+    """``rate_limit`` 2.5: no rate is set; ``group_rate``: rate of the partition's IPoIB group, in Gb/s."""
 
     mtu_limit: int
     service_level: int
@@ -40,7 +40,7 @@ class PkeyGuid(TypedDict):
 
 
 class Pkey(TypedDict, total=False):
-    """One partition; empty if the P_Key has none."""
+    """One partition; empty if no partition has the P_Key."""
 
     partition: str
     ip_over_ib: bool
@@ -231,7 +231,8 @@ class Report(TypedDict):
 
 
 class Problem(TypedDict):
-    """``failed`` and ``changed``, of a change of ports: the reason of each that did not change, and those that did."""
+    """``failed`` and ``changed`` of a change of ports: the reason for each port that did not
+    change, and the ports that did."""
 
     error: str
     failed: NotRequired[dict[str, str]]
@@ -277,7 +278,8 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("post", "/reports/{kind}"): ReportId,
     ("get", "/reports/{number}"): Report,
 }
-"""Method and path → the answer of success; the functions of other calls have theirs: a text, or an aggregation tree."""
+"""Method and path → the answer on success; for other calls it is declared with the function: a
+text, or an aggregation tree."""
 ERRORS = {
     "400": "the request is not possible",
     "401": "no account has these credentials",
@@ -305,7 +307,7 @@ def describe_answers(app: FastAPI) -> None:
 
 
 def describe_errors(app: FastAPI) -> None:
-    """Enter the answers of errors in the document of ``app``, and how a client identifies itself."""
+    """Add the answers of errors to the document of ``app``, and the ways in which a client identifies itself."""
     document = app.openapi()
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})

@@ -18,7 +18,7 @@ PerPage = Annotated[int | None, Query(ge=1, le=1_000_000_000)]
 
 
 class Reading:
-    """The rows of the fabric as it was read last; made again after each reading."""
+    """The rows of the fabric as last read; they are made again after each reading."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -37,7 +37,7 @@ class Reading:
 
     @property
     def seen(self) -> FabricRows:
-        """All devices ever seen, including unreachable ones."""
+        """All devices that were ever read, including devices that cannot be reached."""
         now = self.served.now
         with self._lock:
             if self._seen is None or self._seen.fabric is not now.seen.fabric:

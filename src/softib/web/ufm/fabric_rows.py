@@ -50,7 +50,7 @@ class FabricRows:
 
     @cached_property
     def _worst(self) -> dict[tuple[int, int | None], str]:
-        """Maps (NodeGUID, portnum) to the worst severity of the findings that name the port."""
+        """(NodeGUID, portnum) → the worst severity of the findings that name the port."""
         out: dict[tuple[int, int | None], str] = {}
         for finding in reversed(self.now.findings):
             for place in finding.where:
@@ -80,7 +80,7 @@ class FabricRows:
         return next((int(r) for r in rows if int(f.port_num[r]) == portnum), None)
 
     def peer(self, row: int) -> int:
-        """Return row at the other end of the port's cable; -1 if there is none."""
+        """Return the row at the other end of the port's cable; -1 if there is none."""
         return int(self.fabric.port_peer[row]) if self._linked[row] else -1
 
     def cable_end(self, row: int) -> CableEnd:
@@ -128,7 +128,7 @@ class FabricRows:
         return out
 
     def ports_where(self, kind: str | None, active: bool | None, system: str | None) -> np.ndarray:
-        """Return rows of ports of systems of that type, with that state, of that system."""
+        """Return rows of ports of systems of this type, in this state, of this system."""
         f, rows = self.fabric, self.ports
         if kind is not None:
             wanted = [int(t) for t, text in TYPES.items() if text.lower() == kind.lower()]
@@ -213,7 +213,7 @@ class FabricRows:
 
 
 def guid_of(text: str) -> int | None:
-    """Return a GUID of hexadecimal digits; None if it is none."""
+    """Return a GUID from hexadecimal digits; None for other text."""
     try:
         value = int(text, 16)
     except ValueError:

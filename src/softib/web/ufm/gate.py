@@ -1,9 +1,10 @@
-"""The entrance to the REST interfaces that change something: their paths, who may use them, and the size limit of a
-request.
+"""The entrance to the REST interfaces that change something: their paths, access to them, and the
+size limit of a request.
 
-UFM has three prefixes that differ in how a client identifies itself: ``/ufmRest`` by name and password,
-``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. A browser that was given a name and a password sends
-them with the requests of every site, so a request that another site's page sent may change nothing.
+UFM has three prefixes that differ in how a client identifies itself: ``/ufmRest`` by name and
+password, ``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. A browser that was
+given a name and a password sends them with the requests of every site, so a request from a page of
+another site must not change anything.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
 PAGE = "/tenants/v1"
-"""The prefix whose credentials the page takes, too."""
+"""The prefix whose credentials are also accepted for the page."""
 BY_NAME = ("/ufmRest", "/tenants/v1")
-"""Requests that accept a name and a password."""
+"""Prefix of requests that accept a name and a password."""
 TENANTS = {
     True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
     False: (
@@ -44,19 +45,20 @@ TENANTS = {
         "/openapi.json",
     ),
 }
-"""Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes. Neutron's are named by
-their second part."""
+"""Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes.
+Neutron's paths are identified by their second part."""
 READS = ("/isolation", "/tokens", "/app/tokens")
-"""Paths whose POST changes no partition: accounts that may only read can send it, too."""
+"""Paths whose POST changes no partition: accounts that may only read can also send it."""
 MOST_OCTETS = 4 << 20
-"""Limit of a request's body: 5,000 GUIDs are 100 KB."""
+"""Maximum size of a request's body: 5,000 GUIDs are 100 KB."""
 CERTIFICATE = "softib_client"
 """Key of ``scope["state"]``: the common name of the verified client certificate."""
 
 
 class Gate:
-    """An ASGI wrapper: requests below the prefixes go to ``ufm`` or ``tenants``, all others to ``outer``: with
-    ``guards``, those of accounts that are not a tenant's; otherwise ``outer`` decides by its token."""
+    """An ASGI wrapper: requests below the prefixes go to ``ufm`` or ``tenants``, all others to
+    ``outer``. With ``guards``, these others need an account that does not belong to a tenant;
+    otherwise ``outer`` checks its token."""
 
     def __init__(self, ufm: App, tenants: App, outer: App, accounts: Accounts, guards: bool):
         self.ufm, self.tenants, self.outer, self.accounts, self.guards = ufm, tenants, outer, accounts, guards
@@ -106,7 +108,7 @@ class Gate:
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
 
     async def _look(self, scope: Scope, receive: Receive, send: Send, account: Account | None) -> None:
-        """The page and its interface, which show the fabric of all tenants."""
+        """Serve the page and its interface, which show the fabric of all tenants."""
         if account is None:
             await _answer(scope, send, 401, "missing or wrong credentials: give the name and password of an account")
         elif account.role == "tenant":
@@ -115,8 +117,7 @@ class Gate:
             await self.outer(scope, receive, send)
 
     def _remembered(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
-        """Return the account of a name and password that were right before: without a thread, and
-        without the database."""
+        """Return the account of a name and password that were right before, without a thread or the database."""
         kind, _, value = headers.get(b"authorization", "").partition(" ")
         if prefix not in BY_NAME or kind.lower() != "basic" or CERTIFICATE in scope.get("state", {}):
             return None
@@ -143,7 +144,8 @@ class Gate:
 
 
 def _is_of_another_site(headers: dict[bytes, str]) -> bool:
-    """Return whether a browser says so (Fetch Metadata; Origin, RFC 6454 7.3). Programs send neither header."""
+    """Return whether the request comes from another site according to the browser (Fetch Metadata;
+    Origin, RFC 6454 7.3). Programs send neither header."""
     origin, host = headers.get(b"origin"), headers.get(b"host", "")
     return headers.get(b"sec-fetch-site", "none") not in ("none", "same-origin") or (
         origin is not None and origin.partition("://")[2] != host
@@ -170,7 +172,7 @@ def _pair(value: str) -> tuple[str, str] | None:
 
 
 async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
-    """Return the whole body; None if it is too large, without reading the rest."""
+    """Return the whole body; None if it is too large, in which case the rest is not read."""
     stated = headers.get(b"content-length", "0")
     if not stated.isdigit() or len(stated) > 12 or int(stated) > MOST_OCTETS:
         return None
@@ -187,8 +189,8 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return whether UTF-8 can hold the text of a JSON body. JSON can escape half of a surrogate
-    pair (U+D800), which neither the database nor an answer can hold. Other flaws are for the
+    """Return whether UTF-8 can encode the text of a JSON body. JSON can escape half of a surrogate
+    pair (U+D800), which neither the database nor an answer can store. Other flaws are for the
     application."""
     if b"\\ud" not in body.lower():
         return True

@@ -84,7 +84,7 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.get("/app/versioning")
     def versioning() -> dict[str, str]:
-        """Numbers that change when a list does: clients read it again then."""
+        """Numbers that change when a list changes, so that clients read it again."""
         now = served.now
         lists = ("switches", "ports", "links")
         return {
@@ -95,7 +95,7 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.get("/healthcheck")
     def healthcheck(response: Response) -> Health:
-        """Whether changes become durable (else 503), reach the subnet manager and the ports."""
+        """Whether changes become durable (otherwise 503), and reach the subnet manager and the ports."""
         health = service.health()
         response.status_code = 503 if health.status == "failed" else 200
         return health
@@ -141,7 +141,7 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.post("/app/events/external_event")
     def external(body: _External) -> dict[str, Any]:
-        """Enter an event of another program."""
+        """Add an event of another program."""
         source = body.external_event_source or "external"
         served.events.add(Event(served.clock(), "source", "info", f"{source[:64]}: {body.description[:500]}"))
         return {}
@@ -168,7 +168,8 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
 
 def _peer(service: TenantService, end: CableEnd) -> dict[str, Any]:
-    """Return the other end of an isolated port's cable as it was then: the monitor may not have seen it since."""
+    """Return the other end of an isolated port's cable at the time of isolation: the monitor may
+    not have read it since."""
     ports = list(service.state.isolated.values())
     peer = next((one for port in ports if port.has(end.end) for one in port.ends if one.end != end.end), None)
     if peer is None:
@@ -229,7 +230,7 @@ def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading
 
     @app.get("/resources/isolated_ports")
     def isolated() -> list[dict[str, Any]]:
-        """Return those of the ports that are outside of the subnet: their links are down."""
+        """Return those of the ports that are outside of the subnet because their links are down."""
         return [one for one in unhealthy_rows() if one["state"] == "Down"]
 
     @app.get("/monitoring/session/0/data")

@@ -1,9 +1,10 @@
-"""OpenStack Neutron's calls: its ML2 driver mlnx_sdn_assist (networking-mlnx) sends networks and ports as Neutron has
-them, below a domain (``cloudx`` by default).
+"""OpenStack Neutron's calls: its ML2 driver mlnx_sdn_assist (networking-mlnx) sends networks and
+ports in Neutron's form, below a domain (``cloudx`` by default).
 
-A network is a partition whose P_Key is its segmentation ID, and whose name is the network's ID. A port is a member: a
-bare-metal host by the DHCP client ID that Ironic makes of its GUID, a virtual function by the GUID that Neutron's
-agent makes of its MAC address. Each answer names a job, which the driver polls until it is completed.
+A network is a partition whose P_Key is its segmentation ID, and whose name is the network's ID. A
+port is a member: a bare-metal host by the DHCP client ID that Ironic makes from its GUID, a virtual
+function by the GUID that Neutron's agent makes from its MAC address. Each answer names a job, which
+the driver polls until it is completed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Option(BaseModel):
 
 
 class _Object(BaseModel):
-    """The keys that matter of Neutron's networks and ports."""
+    """The keys of Neutron's networks and ports that are used here."""
 
     model_config = ConfigDict(populate_by_name=True)
     id: Id
@@ -55,7 +56,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/{domain}/{kind}")
     def create_object(request: Request, domain: str, kind: Kind, body: _Object) -> str:
-        """A network or port was made, or bound."""
+        """A network or port was created, or bound."""
         return update_object(request, domain, kind, body.id, body)
 
     @app.put("/{domain}/{kind}/{number}")
@@ -78,7 +79,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/{domain}/{kind}/{number}")
     def remove_object(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
-        """It was deleted; 404 if it is not there, which the driver takes for done."""
+        """A network or port was deleted; 404 if it does not exist, which the driver treats as success."""
         tenant = account_of(request).tenant
         if kind == "Network":
 
@@ -102,7 +103,7 @@ def _pkey(network: _Object) -> int:
 
 
 def _put_network(draft: Draft, pkey: int, name: str, tenant: str) -> str:
-    """A repeated request has no effect; a P_Key in other use is refused."""
+    """A repeated request has no effect; a P_Key in use for another purpose is refused."""
     partition = draft.partition(pkey)
     if partition is None:
         return changes.create(draft, pkey, Options(name=name, tenant=tenant or None))
@@ -112,8 +113,8 @@ def _put_network(draft: Draft, pkey: int, name: str, tenant: str) -> str:
 
 
 def _of_network(draft: Draft, service: TenantService, name: str, tenant: str) -> Partition:
-    """Return the network's partition. One of another tenant may have its name: any client can
-    choose a name."""
+    """Return the network's partition. A partition of another tenant may have the same name: any
+    client can choose a name."""
     listed = {*service.state.partitions, *draft.partitions, *getattr(draft.base, "partitions", ())}
     matches = (draft.partition(pkey) for pkey in listed)
     partition = next((p for p in matches if p is not None and (p.name, p.tenant) == (name, tenant)), None)
@@ -123,8 +124,8 @@ def _of_network(draft: Draft, service: TenantService, name: str, tenant: str) ->
 
 
 def _guid(port: _Object) -> int:
-    """Return the GUID of a port. Status 501, which the driver takes for done, for a port that is
-    not InfiniBand's."""
+    """Return the GUID of a port. Status 501, which the driver treats as success, for a port that is
+    not an InfiniBand port."""
     for option in port.extra_dhcp_opts:
         client = re.fullmatch(r"ff(?::[0-9a-fA-F]{2}){11}((?::[0-9a-fA-F]{2}){8})", option.opt_value or "")
         if str(option.opt_name) in CLIENT_ID and client:

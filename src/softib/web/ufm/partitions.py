@@ -1,7 +1,8 @@
 """UFM's calls about P_Keys: ``resources/pkeys`` and ``actions``.
 
-Behaviour that clients rely on: every success is 200, keys in answers are unpadded (``0x5``), an unknown
-P_Key is 200 with ``{}``, the membership of POST is a text and not a list, unknown GUIDs are accepted.
+Behaviour on which clients rely: every success is 200; keys in answers are unpadded (``0x5``); an
+unknown P_Key is 200 with ``{}``; the membership of POST is a text and not a list; unknown GUIDs are
+accepted.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def _not_a_flag(value: object) -> object:
 
 Whole = Annotated[int, BeforeValidator(_not_a_flag)]
 Number = Annotated[float, BeforeValidator(_not_a_flag)]
-"""Numbers of clients, some of which send them as text."""
+"""Numbers from clients, some of which send them as text."""
 
 
 class _Body(BaseModel, extra="forbid"):
-    """A body of UFM's calls about partitions. A misspelt ``membership`` would make full members, so an unknown name is
-    an error; no known client sends one."""
+    """A body of UFM's calls about partitions. A misspelt ``membership`` would make full members, so
+    an unknown name is an error; no known client sends one."""
 
 
 class _Pkey(_Body):
@@ -56,7 +57,7 @@ class _Members(_Pkey):
     partition_name: Annotated[str | None, Field(max_length=128)] = None
 
     def members(self) -> dict[int, Member]:
-        """Return each GUID with its membership: its own of ``memberships``, else ``membership``."""
+        """Return each GUID with its membership: its entry in ``memberships``, otherwise ``membership``."""
         return _members(self.guids, self.membership if self.memberships is None else list(self.memberships))
 
 
@@ -85,7 +86,7 @@ class _Remove(_Body):
 
 
 def names_of(listed: str | list[str]) -> list[str]:
-    """Return names of hosts as clients list them: as a list, or separated by commas."""
+    """Return names of hosts from a client: a list, or a text separated by commas."""
     names = listed if isinstance(listed, list) else listed.replace(" ", ",").split(",")
     return [n for n in names if n]
 
@@ -170,7 +171,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/resources/pkeys", dependencies=TAKES_ID)
     async def add_guids(request: Request, body: _Members) -> dict[str, Any]:
-        """Add GUIDs to a partition, which is made if it does not exist."""
+        """Add GUIDs to a partition, which is created if it does not exist."""
         pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
@@ -186,7 +187,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/resources/pkeys/add", dependencies=TAKES_ID)
     async def create(request: Request, body: _Add) -> dict[str, Any]:
-        """Make an empty partition; 400 if its P_Key is taken."""
+        """Create an empty partition; 400 if its P_Key is in use."""
         pkey = parse_pkey(body.pkey)
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = _options(request, body, name=body.partition_name, qos=qos)

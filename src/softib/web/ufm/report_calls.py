@@ -1,5 +1,6 @@
-"""UFM's calls for work that takes time: ``jobs`` and ``reports``. A job is a revision of the partitions: it is
-completed when the tables hold it. A report is created at once, from the monitor's data."""
+"""UFM's calls for work that takes time: ``jobs`` and ``reports``. A job is a revision of the
+partitions: it is completed when the tables contain the change. A report is created at once, from
+the monitor's data."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ STATUS = {
     "rolled-back": "Completed With Errors",
     "refused": "Completed With Errors",
 }
-"""Maps the state of a revision to that of a job. Members that do not answer are programmed when they appear, which may
-be never: their job is completed."""
+"""Maps the state of a revision to that of a job. Members that do not answer are programmed when
+they appear, which may never happen: their job counts as completed."""
 
 
 def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> None:
@@ -59,7 +60,7 @@ def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.post("/reports/{kind}")
     def make_report(kind: Literal["Fabric_Health", "UFM_Health"]) -> dict[str, Any]:
-        """Make a report; it has all sections, whichever the body selects."""
+        """Create a report; it has all sections, whatever the body selects."""
         report = _fabric_health(served) if kind == "Fabric_Health" else _service_health(served, service)
         with lock:
             number = next(reversed(reports), 0) + 1
@@ -97,7 +98,7 @@ def _time(seconds: float) -> str:
 
 
 def _fabric_health(served: Served) -> dict[str, Any]:
-    """Return the findings as they are now, by code, with the place of each."""
+    """Return the present findings by code, with the location of each."""
     now, sections = served.now, dict[str, list[dict[str, str]]]()
     for f in now.findings:
         row = {"severity": f.severity.name.lower(), "object": str(f.where[0]) if f.where else "", "summary": f.message}

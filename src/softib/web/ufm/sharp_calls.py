@@ -62,7 +62,7 @@ def add_sharp_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/app/sharp/resources")
     def allocate(request: Request, body: _Job) -> dict[str, Any]:
-        """Give a job an aggregation tree. The same job again keeps its tree."""
+        """Give a job an aggregation tree. The same job keeps its tree if it is sent again."""
         operator_of(request)
         manager = service.programmer.manager if service.programmer is not None else None
         if not isinstance(manager, InternalManager):

@@ -83,7 +83,7 @@ class _Sender:
 
 
 def add_syslog_calls(app: FastAPI, served: Served, service: TenantService) -> None:
-    """Enter the calls, and continue with the setting of an earlier process."""
+    """Add the calls, and restore the setting of an earlier process."""
     path, sender = service.folder / FILE, _Sender(served)
     if path.exists():
         sender.use(_read(path))
@@ -96,7 +96,8 @@ def add_syslog_calls(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.put("/app/syslog")
     def put_syslog(request: Request, body: _Syslog) -> dict[str, Any]:
-        """Send the log (``ufm_log``) and the events (``events_log``) from a level on to ``destination``, by UDP."""
+        """Send the log (``ufm_log``) and the events (``events_log``) of at least a given level to
+        ``destination``, by UDP."""
         operator_of(request, ("admin",))
         sender.use(body)
         write_text(path, json.dumps(body.model_dump()) + "\n")

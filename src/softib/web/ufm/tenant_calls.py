@@ -130,7 +130,7 @@ class _Isolation(BaseModel):
 
 
 class _Restored(BaseModel):
-    """``rows`` of a dry run, ``revision`` of a change."""
+    """``rows`` after a dry run, ``revision`` after a change."""
 
     rows: Rows | None = None
     revision: int | None = None
@@ -223,7 +223,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revision(
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
     ) -> _RevisionRows:
-        """One change with its rows; with ``wait_s`` after it is more than durable."""
+        """One change with its rows; with ``wait_s``, the answer waits until it is more than durable."""
         operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
@@ -232,27 +232,27 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/revisions/{number}/undo")
     def undo(request: Request, number: int) -> _Undone:
-        """Undo a change, as far as later ones did not change the same rows."""
+        """Undo a change, except rows that later changes have modified."""
         operator_of(request)
         done = submit(service, request, f"undo revision {number}", service.undo_of(number), returns=True).result()
         return _Undone(revision=done.revision, detail=done.text)
 
     @app.get("/findings")
     def findings(request: Request, resolved: bool = False) -> list[Finding]:
-        """Changes of the tables by others, refused packets, and memberships that cannot be written; ``resolved``: also
-        those that are over."""
+        """Changes of the tables by other programs, refused packets, and memberships that cannot be
+        written; ``resolved``: also those that have ended."""
         operator_of(request, ("admin", "operator", "viewer"))
         return service.findings(resolved)
 
     @app.get("/quarantine")
     def quarantine(request: Request) -> list[Resting]:
-        """Return the P_Keys that are not assigned now, and the ports that may hold them."""
+        """Return the P_Keys that are not assigned now, and the ports that may have them."""
         operator_of(request, ("admin", "operator", "viewer"))
         return service.quarantine.resting()
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
-        """Assign a P_Key again: ports that do not answer do not hold it."""
+        """Permit a P_Key to be assigned again: ports that do not answer do not have it."""
         operator_of(request)
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.release(draft, key)
@@ -260,9 +260,10 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> _Isolation:
-        """Read the tables of all ports, and list those that can exchange packets with these although no partition joins
-        them. ``pairs`` counts them; ``exceptions``: paths to the subnet manager. ``isolated`` is null while a port is
-        silent, or none is asked about."""
+        """Read the tables of all ports, and list the ports that can exchange packets with these
+        although no partition contains both. ``pairs`` counts them; ``exceptions``: paths to the
+        subnet manager. ``isolated`` is null while a port does not answer, or if no port is
+        given."""
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         found = service.isolation(guids)
@@ -287,15 +288,15 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 def _add_whole(app: FastAPI, service: TenantService) -> None:
     @app.get("/export/partitions.conf", response_class=PlainTextResponse)
     def export(request: Request) -> str:
-        """All partitions as OpenSM's file; comments name what it cannot hold. UFM's form is GET
+        """All partitions as OpenSM's file; comments list what it cannot express. UFM's form is GET
         resources/pkeys?guids_data=true&qos_conf=true."""
         operator_of(request, ("admin", "operator", "viewer"))
         return exported(list(service.state.partitions.values()))
 
     @app.post("/import", response_model_exclude_none=True)
     def import_partitions(request: Request, body: _Import) -> _Imported:
-        """Enter the partitions of a partitions.conf, or of UFM's answer to
-        GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
+        """Add the partitions of a partitions.conf, or of UFM's answer to GET
+        resources/pkeys?guids_data=true; partitions with other P_Keys stay."""
         operator_of(request)
         if body.format == "ufm":
             partitions, notes = from_ufm(body.content), list[str]()
@@ -314,7 +315,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/backup")
     def backup(request: Request) -> _Backup:
-        """Copy the database, while in use, to a file in its folder."""
+        """Copy the database to a file in its folder while it is in use."""
         operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
@@ -322,7 +323,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/restore", response_model_exclude_none=True)
     def restore(request: Request, body: _Restore) -> _Restored:
-        """Give tenants and partitions the contents of a backup, as one revision. Accounts stay as they are."""
+        """Set tenants and partitions to the contents of a backup, as one revision. Accounts stay as they are."""
         operator_of(request, ("admin",))
         target = service.store.state_of_backup(PurePath(body.file).name)
         change: Change = lambda draft: changes.restore(draft, target, service.clock())
@@ -336,7 +337,7 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
         old = draft.partition(p.pkey)
         options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
         before = old.members if old else {}
-        # Neither form has the names of hosts by which members were added.
+        # Neither format contains the names of hosts with which members were added.
         members = {g: replace(m, host=before[g].host) if g in before else m for g, m in p.members.items()}
         changes.set_members(draft, p.pkey, members, options, service.view.room)
         if p.everyone:
@@ -353,7 +354,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/accounts/{name}")
     def put_account(request: Request, name: str, body: _NewAccount) -> dict[str, Any]:
-        """Enter an account, or change it. A client certificate whose common name is ``name`` belongs to it."""
+        """Create an account, or change it. A client certificate with the common name ``name`` belongs to it."""
         if operator_of(request, ("admin",)).name == name and body.role != "admin":
             raise InputError("an administrator cannot change its own role; use another")
         service.accounts.put(Account(name, body.role, body.tenant), body.password)

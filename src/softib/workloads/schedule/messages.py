@@ -118,8 +118,8 @@ class _Sends:
 
 
 def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
-    """Return which sends go to the same host, use rendezvous (``deferred``), do not (``eager``),
-    and which of the deferred ones use all ``rails``."""
+    """Return masks of the sends: to the same host; by rendezvous (``deferred``); eager (``eager``);
+    and deferred sends that use all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking

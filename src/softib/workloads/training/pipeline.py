@@ -64,7 +64,7 @@ class _Passes:
             self.crossing += [(groups, e) for e in step.of_experts if groups]
 
     def add(self, stage: int, backward: bool, chunk: int, k: int, before: np.ndarray) -> np.ndarray:
-        """Add a pass after ``before``; return its last rows."""
+        """Add a forward or backward pass after the rows ``before``; return the last rows of the pass."""
         step, rows, lay = self.step, self.rows, self.step.layout
         src, line = step.host[stage, :, 0], self.line[stage]
         summed = backward and (k == lay.micro_batches - 1 or step.zero >= 2)

@@ -209,8 +209,8 @@ def _lacking(ratio: np.ndarray, usual: Any, spread: Any, least: float = TOLERANC
 def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """Remove from ``named`` channels that are near one with a clearly larger loss: traffic that a
     slow link does not carry to or from a switch is also missing on other links of that switch or of
-    the next one. Links to most hosts of a switch lack the traffic that a slow link into that switch
-    does not bring, whichever loss is larger."""
+    the next one. A slow link into a switch reduces the traffic of the links to most of its hosts;
+    either of the losses may be larger."""
     network = routes.network
     owner = np.full(network.n_channels, -1)
     owner[: network.n_links] = network.link_owner

@@ -30,8 +30,8 @@ class CoverRun(NamedTuple):
 def run_cover(
     routes: CoverRoutes, schedule: CoverSchedule, measure: Measure, progress: Progress, seed: int = 0
 ) -> CoverRun:
-    """Measure every round, and more while slow directions are not distinguished. ``progress`` is
-    called with rounds done and all rounds."""
+    """Measure every round of the schedule, and further rounds while slow directions are not
+    distinguished. ``progress`` is called with rounds done and all rounds."""
     rounds: list[MeasuredRound] = []
     for one in schedule.rounds:
         rounds.append(measure(one))

@@ -1,1 +1,1 @@
-"""Cables, plugs and switches that stand in each other's position."""
+"""Cables, plugs and switches that are in each other's position."""

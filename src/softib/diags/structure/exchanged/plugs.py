@@ -1,9 +1,10 @@
-"""Misplaced cables that put each other right: pairs whose plugs are exchanged, and longer rings.
+"""Misplaced cables that can correct each other: pairs with exchanged plugs, and longer rings.
 
-The rule of a misplaced end names the node that it belongs to. Where an end there belongs to the
-first one's node, the two are *mates*: they should be one cable. A set of cables whose ends are all
-mates of each other is its own evidence, because moving plugs within the set corrects every cable.
-Two such cables are a swapped pair. Three and more are a ring: each plug is in the port of the next.
+The rule of a misplaced end names the node to which it should lead. If an end at that node should
+lead to the node of the first end, the two are *mates*: they should be one cable. A set of cables
+whose ends are all mates of each other is its own evidence, because moving plugs within the set
+corrects every cable. Two such cables are a swapped pair. Three or more are a ring: each plug is in
+the port of the next.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ Rule = Callable[[Verdicts], bool]
 
 
 def group(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
-    """Return (swapped pairs, cables of rings with the places where they belong, cables that no other
-    puts right)."""
+    """Return (swapped pairs, cables of rings with their correct positions, cables that no other
+    cable can correct)."""
     swapped, rings, left = _confirmed(view, misplaced, _all_support_none_oppose)
     paired, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
     return [*swapped, *paired], rings, left
 
 
 def unexplained(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
-    """Return the cables that are not in pairs and rings whose ends are all mates."""
+    """Return the cables that are not in pairs or rings in which all ends are mates."""
     return _confirmed(view, misplaced, _all_require)[2]
 
 
@@ -67,9 +68,9 @@ def _confirmed(
 
 
 def _without_harmless(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
-    """Drop groups of cables that together join the pairs of nodes that they miss: only ports are
-    exchanged. A group in which one cable joins no missed pair is kept whole: in two swaps at the
-    same two nodes, one may join a pair that the other has separated."""
+    """Drop groups of cables that together connect all pairs of nodes that they should: only ports
+    are exchanged. A group in which one cable connects no expected pair is kept whole: of two swaps
+    at the same two nodes, one may connect a pair that the other has separated."""
     node = view.fabric.port_node
     equivalent = {id(m) for m in misplaced} - {id(m) for m in _without_equivalent(view, misplaced)}
     group_of = list(range(len(misplaced)))
@@ -95,7 +96,7 @@ def _missed(view: FabricView, m: Misplaced) -> set[tuple[int, int]]:
 
 
 def _rings(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
-    """Return (cables of rings of three and more, the rest). Walk from a cable's end to its mate, on
+    """Return (cables of rings of three or more, the rest). Walk from a cable's end to its mate, on
     to the other end of that cable, and so on; a ring returns to the cable where it began."""
     mate, cable_at = _mates(view, misplaced), {port: m for m in misplaced for port in (m.a, m.b)}
     placed, used = list[Misplaced](), set[int]()
@@ -131,7 +132,8 @@ def _mates(view: FabricView, misplaced: list[Misplaced]) -> dict[int, int]:
 
 
 def _without_equivalent(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
-    """Drop cables whose pair of nodes is also missed by another: together they only exchange ports."""
+    """Drop cables that connect a pair of nodes that another cable should connect: together they
+    only exchange ports."""
     node = view.fabric.port_node
     missed: Counter[tuple[int, int]] = Counter()
     for m in misplaced:
@@ -153,7 +155,7 @@ def node_pair(a: int, b: int) -> tuple[int, int]:
 
 
 def _pairs(view: FabricView, misplaced: list[Misplaced], rules: tuple[Rule, ...]) -> tuple[list[Pair], list[Misplaced]]:
-    """Match cables that would both be right after exchanging one end each."""
+    """Match cables that would both be right if one end of each were exchanged."""
     by_node: dict[int, list[int]] = {}
     for i, m in enumerate(misplaced):
         for port in (m.a, m.b):
@@ -202,8 +204,7 @@ def _all_support(verdicts: Verdicts) -> bool:
 
 
 def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Rule) -> bool:
-    """Return whether joining an end of ``m`` with an end of ``n``, and the two others, satisfies
-    ``rule``."""
+    """Return whether connecting an end of ``m`` with an end of ``n``, and the two others, satisfies ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
         verdicts = []

@@ -1,5 +1,5 @@
-"""Plugs of one switch that are exchanged among themselves: each cable still leads to a switch that it should lead to,
-in another order than on all other switches of its kind. No route changes, but labels and plans are wrong."""
+"""Exchanged plugs of one switch: each cable still leads to an expected switch, but in a different
+order than on all other switches of its kind. No route changes, but labels and plans are wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXCHANGED_PORTS = code(
 FEW, HANDFUL = 0.1, 2
 """Share, and number, of the switches of a kind that may be out of order; with more there is no order."""
 MIN_ALIKE = 4
-"""Switches of a kind that make an order."""
+"""Number of switches of a kind from which they form an order."""
 
 
 def exchanged_ports(c: Context) -> Iterator[Finding]:

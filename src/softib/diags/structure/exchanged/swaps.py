@@ -1,11 +1,11 @@
-"""Cables that deviate from the pattern: swapped pairs, misplaced ones, missing ones. A swapped pair
-confirms itself, and so does a ring of three and more: exchanging plugs corrects all of them. A
-single cable is reported only by a certain rule, and only if its expected port is vacant.
+"""Cables that deviate from the pattern: swapped pairs, misplaced cables, missing cables. A swapped
+pair confirms itself, and so does a ring of three or more: exchanging plugs corrects all of its
+cables. A single cable is reported only if its rule is certain and its expected port is vacant.
 
-A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables between
-the same two nodes, or two ports of one node, has no effect on routes and is not reported. A cable is
-wrong if the rule of at least one end expects another node and the rule of the other end does not
-confirm it.
+A port is checked by the *node* at its other end, not by the port there: exchanging parallel cables
+between the same two nodes, or two ports of one node, has no effect on routes and is not reported. A
+cable is wrong if the rule of at least one end expects another node and the rule of the other end
+does not confirm it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ from softib.diags.view import FabricView
 __all__ = ["Suspects", "Unjudged", "find_suspects"]
 
 MAX_SHARE = 0.06
-"""If more than this share of a kind of cable (classes of both ends) breaks its rule, and swaps and
-rings do not explain the rest, there is no rule: the kind is not judged, except for a small number."""
+"""Share of the cables of a kind (classes of both ends) that break the rule, above which there is no
+rule: the kind is not judged, unless swaps and rings explain the rest, or the number is small."""
 HANDFUL = 6
 FEW_SWITCHES = 2
 MISSING_SHARE = 0.1
-"""More missing cables between two tiers than this share of those there are a design (a partly
-filled tier)."""
+"""Ratio of missing cables between two tiers to existing ones, above which the tier is partly filled by design."""
 
 
 @dataclass(frozen=True)
 class Unjudged:
-    """``cables`` (rows of the view) of the ``of`` cables between two classes of nodes break their rules:
-    too many to be exceptions, or beside so many swaps that their place is unclear. ``classes``: names,
-    empty for nodes without one."""
+    """``cables`` (rows of the view), out of ``of`` cables between two classes of nodes, break their
+    rules: they are too many to be exceptions, or there are so many swaps that their position is
+    unclear. ``classes``: names, empty for nodes without one."""
 
     classes: tuple[str, str]
     cables: np.ndarray
@@ -47,10 +46,10 @@ class Unjudged:
 
 @dataclass
 class Suspects:
-    """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
-    free ports that the pattern joins, ``unjudged`` kinds of cable that break their rules too
+    """``swapped`` pairs, the other ``misplaced`` cables, ``missing`` (port, port) pairs of free
+    ports that the pattern connects, and ``unjudged`` kinds of cables that break their rules too
     often. ``exchanged``: exchanged switches, whose cables are not in the other lists. ``doubtful``:
-    single cables with a known vacancy, whose rule is of too few ports to be sure."""
+    single cables with a known vacancy, whose rule has too few ports to be certain."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
@@ -111,8 +110,9 @@ def _too_often(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> list[Un
 def _left_by_swaps(
     view: FabricView, pattern: Pattern, left: list[Misplaced], halves: np.ndarray, certain: list[Misplaced]
 ) -> list[Unjudged]:
-    """Return the cables ``left`` of kinds in which ``certain`` swaps and rings confirm the rule. Where
-    these are more than exceptions, also those that match the rule of one end only (``halves``)."""
+    """Return the cables ``left`` of kinds in which ``certain`` swaps and rings confirm the rule. If
+    these are more than exceptions, also return those that match the rule of one end only
+    (``halves``)."""
     if not certain:
         return []
     kinds, kind = _kinds(view, pattern)
@@ -148,9 +148,10 @@ def _names(pattern: Pattern, kind: np.ndarray) -> tuple[str, str]:
 def _with_a_vacancy(
     view: FabricView, pattern: Pattern, pairs_of_tier: list[Misplaced]
 ) -> tuple[list[Misplaced], list[Misplaced]]:
-    """Return (misplaced cables, doubtful ones), all with a known vacancy: the node where one should
-    end has a port that is free, or holds another misplaced cable, and whose rule requires the node at
-    the other end. A cable is doubtful if the rule of its port is of too few ports to be sure."""
+    """Return (misplaced cables, doubtful cables), all with a known vacancy. A vacancy is a port of
+    the expected node that is free or has another misplaced cable, and whose rule requires the node
+    at the other end. A cable is doubtful if the rule of its port has too few ports to be
+    certain."""
     fabric = view.fabric
     suspect = {p for m in pairs_of_tier for p in (m.a, m.b)}
     sure, doubtful = list[Misplaced](), list[Misplaced]()
@@ -171,8 +172,8 @@ def _with_a_vacancy(
 
 
 def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield pairs of free ports that the rules of both ends join, between tiers whose other cables
-    mostly are there."""
+    """Yield pairs of free ports that the rules of both ends connect, between tiers with most of
+    their other cables."""
     fabric = view.fabric
     free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
     wanting: dict[tuple[int, int], list[int]] = {}
@@ -197,8 +198,8 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
 
 
 def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
-    """Return whether one or two nodes have an end of each of ``pairs``: they lost many cables; a
-    design is of more."""
+    """Return whether all ``pairs`` have an end at one of two nodes: these nodes lost many cables; a
+    design affects more nodes."""
     node = view.fabric.port_node
     left = pairs
     for _ in range(FEW_SWITCHES):
@@ -213,9 +214,9 @@ def _ruled(view: FabricView, pattern: Pattern, pair: tuple[int, int]) -> list[in
 
 
 def _free_by_design(view: FabricView, pattern: Pattern, port: int, pair: tuple[int, int]) -> bool:
-    """Return whether all nodes in line with this one (one number differs) leave the same port free:
-    the edge of a mesh, the global ports that a small dragonfly has left over. A line needs a node
-    besides the two that ``pair`` would join: a lost cable frees the ports of both."""
+    """Return whether all nodes in line with this node (one number differs) leave the same port
+    free: the edge of a mesh, or unused global ports of a small dragonfly. A line needs a node
+    besides the two that ``pair`` would connect: a lost cable frees the ports of both."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     node_class = pattern.labels.classes[int(pattern.labels.class_of[node])]

@@ -21,18 +21,19 @@ from softib.natural_order import natural_rank
 __all__ = ["PAIR", "Exchange", "exchanged_switches", "explained", "out_of_order"]
 
 MOST = 0.8
-"""Share of the witnesses of a switch that must expect the same other one …"""
+"""Minimum share of the witnesses of a switch that must expect the same other switch …"""
 MIN_WITNESSES = 3
-"""… and how many of them at least."""
+"""… and their minimum number."""
 SUSPECT = 0.2
-"""Share of the witnesses from which the pattern is learned again with the names exchanged: in a small
-grid, two switches out of place distort the learned rules."""
+"""Share of the witnesses from which the pattern is learned again with the names exchanged: in a
+small grid, two exchanged switches distort the learned rules."""
 NEARLY_ALL = 0.9
-"""Share of the witnesses, of switches and of hosts each, that fit after that."""
+"""Minimum share of the witnesses at switches, and of those at hosts, that must then fit."""
 FEW = 0.15
-"""Share of a class of switches that may be out of place; more are numbered otherwise by design."""
+"""Share of a class of switches that may be exchanged; if there are more, their numbering is a
+different one by design."""
 PAIR = 2
-"""So many may be out of place in any class."""
+"""Number of switches that may be exchanged in any class."""
 MIN_ORDER = 8
 """Minimum number of switches in an order: with fewer, the positions of two may be by design."""
 _NUMBER = re.compile(r"\d+")
@@ -40,8 +41,8 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Exchange:
-    """``switches`` (nodes): each is in the place of the next one, the last in that of the first;
-    ``follow`` of ``of`` ports at the other ends of their cables fit once they are exchanged."""
+    """``switches`` (nodes): each is in the position of the next, and the last in that of the first;
+    ``follow`` of ``of`` ports at the other ends of their cables fit after they are exchanged."""
 
     switches: tuple[int, ...]
     follow: int
@@ -51,9 +52,9 @@ class Exchange:
 
 
 def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
-    """Return the exchanges that nearly all witnesses agree on, ports of switches and ports of
-    hosts. If the switches' coordinates are those of their ports, the rules of their names are learned for this.
-    Near-linear in cables."""
+    """Return the exchanges that are confirmed by nearly all witnesses, both ports of switches and
+    ports of hosts. If the coordinates of the switches come from their ports, the rules of the names
+    are learned for this purpose. Near-linear in cables."""
     if pattern.labels.by_ports:
         pattern = learn_pattern(view)
     loose = _cycles(_goals(view, pattern, SUSPECT))
@@ -75,7 +76,7 @@ def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
 
 
 def _cycles(goal: dict[int, tuple[int, int, int, int]]) -> list[Exchange]:
-    """Return switches that are each in the place of the next."""
+    """Return the cycles of switches, each of which is in the position of the next."""
     cycles, done = [], set[int]()
     for first in sorted(goal):
         cycle = [first]
@@ -103,9 +104,10 @@ class _Witnesses:
 
 
 def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[int, int, int, int]]:
-    """Return switch that may be in another's position → (the other one, its witnesses, all its
+    """Return switch that may be in another's position → (the other switch, its witnesses, all its
     ports with a rule, those on switches). At least ``share`` of its ports must be witnesses, and if
-    ``share`` is :data:`MOST` or more, also :data:`MOST` of those on switches and of those on hosts."""
+    ``share`` is :data:`MOST` or more, also :data:`MOST` of those on switches and of those on
+    hosts."""
     w, nodes, class_of = _Witnesses(view, pattern), len(view.names), pattern.labels.class_of
     alike = (class_of[w.here] == class_of[w.want]) & (w.here != w.want)
     pair, at = np.unique(w.here[alike] * nodes + w.want[alike], return_inverse=True)
@@ -129,8 +131,8 @@ def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[
 
 
 def _tried(view: FabricView, loose: list[Exchange]) -> list[Exchange]:
-    """Return those of ``loose`` for which nearly all witnesses are satisfied when the pattern is
-    learned with the names exchanged."""
+    """Return the switches of ``loose`` for which nearly all witnesses are satisfied if the pattern
+    is learned with the names exchanged."""
     if not loose:
         return []
     other, names = copy(view), list(view.names)
@@ -164,8 +166,8 @@ def explained(view: FabricView, pattern: Pattern, exchanges: list[Exchange]) -> 
 
 
 def out_of_order(view: FabricView, rank: np.ndarray) -> list[Exchange]:
-    """In trees, switches of one class that are cabled to the same switches: those exchanged in
-    the order of the port numbers there, where nearly all others follow their names."""
+    """In trees, return exchanged switches among switches of one class that are cabled to the same
+    switches: they break the order of the port numbers there, which nearly all others follow."""
     links = view.between_switches
     ports, peers = (
         np.concatenate(ends)

@@ -1,19 +1,20 @@
 """Two uplinks exchanged between two switches, found without names: each of the four nodes lacks
 a link that another has in excess.
 
-After an exchange switch A has a link too many to P and one too few to Q, switch B the reverse; seen
-from above P has a link too many from A and one too few from B, Q the reverse. Each of the four is
-compared with its like: the switches of a pod reach the same parents, the chips of a director in one
-column have the same children. One end of each of the two cables is enough, so that a switch that
-is unlike all others (another fault, a single storage leaf) does not hide the exchange.
+After an exchange, switch A has one link too many to P and one too few to Q, and switch B the
+reverse; P has one link too many from A and one too few from B, and Q the reverse. Each of the four
+is compared with similar switches: the switches of a pod reach the same parents, and the chips of a
+director in one column have the same children. One end of each of the two cables is sufficient, so
+that a switch that is unlike all others (another fault, a single storage leaf) does not hide the
+exchange.
 
-Which cable it is, where several join the same two nodes, is decided by the port numbers: on
-switches like A that port leads to Q, on chips like P that port leads to B.
+If several cables connect the same two nodes, the port numbers determine the cable: on switches like
+A that port leads to Q, on chips like P it leads to B.
 
-After an exchange between two pods of a three-level tree, A is as similar to its pod's kind as to the
-kind of B, so that exchanging the other two cables would make the table even as well. Only one of these
-readings is true. The port numbers decide which: the same port of the other cores leads to the pod
-of B.
+After an exchange between two pods of a three-level tree, A is as similar to its pod's kind as to
+the kind of B, so exchanging the other two cables would make the table equally even. Only one of
+these readings is true. The port numbers decide which: the same port of the other cores leads to the
+pod of B.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ __all__ = ["exchanged_uplinks"]
 LIKE = 2
 """Number of switches with equal links needed for a comparison."""
 MAX_ODD = 0.15
-"""If a larger share of a tier is unlike the rest, that is its design: no finding, unless …"""
+"""Share of a tier that is unlike the rest, above which that is its design and no finding, unless …"""
 MAX_EXPLAINED = 0.5
-"""… exchanges explain all of up to this share."""
+"""… exchanges explain all differences, up to this share."""
 MAX_DIFFERENCE = 4
-"""A node that differs from its like by more links, too many and too few together, is cabled
-otherwise by design."""
+"""Number of links (too many and too few together) by which a node differs from similar nodes, above
+which it is cabled otherwise by design."""
 MARGIN = 0.5
 """Margin by which the named cable must fit better than the next: unordered ports give weak
 votes to many cables."""
 NEAREST = 3
-"""Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it
-are its like."""
+"""Number of kinds that are compared with an odd switch: those that share most nodes with it. Of
+these, only the kinds that differ least from it are similar to it."""
 
 
 @dataclass(frozen=True)
 class OddCable:
-    """A cable (port rows ``port`` below, ``peer`` above) that should lead to node ``wanted``, where
-    like switches have it."""
+    """A cable (port rows ``port`` below, ``peer`` above) that should lead to node ``wanted``, as on
+    similar switches."""
 
     port: int
     peer: int
@@ -77,9 +78,9 @@ class _Side:
     """Comparison of the switches of one tier by their links to another: for each odd switch, its
     surplus and missing links.
 
-    ``claims``: {switch: {(surplus, missing): the kinds that it differs from so}} compared with the most
-    similar rows; ``like``: {switch: those switches}. ``many``: so large a share is unlike the rest that
-    exchanges must explain all of their ``surplus`` links.
+    ``claims``: {switch: {(surplus, missing): the kinds from which it differs in this way}} compared
+    with the most similar rows; ``like``: {switch: those switches}. ``many``: such a large share is
+    unlike the rest that exchanges must explain all of their ``surplus`` links.
     """
 
     def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
@@ -177,7 +178,8 @@ def _of_tier(view: FabricView, pods: _Pods, below: _Side, above: _Side) -> Itera
 
 
 def _claimed(below: _Side, above: _Side, x: _Exchange) -> dict[int, set[int]]:
-    """Return the kinds by which each of the four switches claims its part of ``x``, without those that do not."""
+    """Return the kinds by which each of the four switches claims its part of ``x``, without
+    switches that do not claim it."""
     of = {
         x.a: below.claims.get(x.a, {}).get((x.p, x.q)),
         x.b: below.claims.get(x.b, {}).get((x.q, x.p)),
@@ -188,8 +190,8 @@ def _claimed(below: _Side, above: _Side, x: _Exchange) -> dict[int, set[int]]:
 
 
 class _Pods:
-    """The port numbers of an upper tier as a rule: one number leads to switches of one pod, which have most switches
-    below in common."""
+    """The port numbers of an upper tier as a rule: a number leads to switches of one pod, i.e. of
+    those with most lower switches in common."""
 
     def __init__(self, view: FabricView, rank: np.ndarray):
         self.view, self.rank = view, rank
@@ -262,7 +264,7 @@ def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCab
 
 
 def _votes(view: FabricView, port: int, like: list[int]) -> Counter[int]:
-    """Return the peers of the port with this number on ``like`` nodes."""
+    """Return the peers of the port with this number on the nodes ``like``."""
     f, number = view.fabric, int(view.fabric.port_num[port])
     rows = np.array([f.node_base[m] + number for m in like if f.node_nports[m] >= number], np.int64)
     peers = f.port_peer[rows]

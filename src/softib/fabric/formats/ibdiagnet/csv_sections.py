@@ -79,7 +79,7 @@ class SectionsOfFile(NamedTuple):
     """The sections of a .db_csv."""
 
     wanted: dict[str, Section]
-    """Name → section, of those that were asked for."""
+    """Name → section, of the requested sections."""
     rows_of: dict[str, int]
     """Name → number of rows, of every section."""
 

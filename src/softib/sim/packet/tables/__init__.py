@@ -62,7 +62,7 @@ Net: Any = table(
         "watch_qp": Array("queue pairs", "uint8", "flag", "Log the packets of this queue pair."),
     },
 )
-"""What a fabric, its managers and the options of a run say. Arrays of features that a run does not
+"""Values from a fabric, its managers and the options of a run. Arrays of features that a run does not
 use have one row."""
 
 State: Any = table(
@@ -119,10 +119,10 @@ State: Any = table(
         "cc": Array("streams", built_in.FLOW),
         "tcp": Array("queue pairs", ethernet.TCP),
         "segment": Array(
-            "segments", "int64", "ps + 1", "TCP: when a segment was last sent; 0: it is lost; -1: it is there."
+            "segments", "int64", "ps + 1", "TCP: last sending time of a segment; 0: it is lost; -1: it has arrived."
         ),
         "processor": Array("ports", ethernet.PROCESSOR),
         "log": Array("rows", engine.LOG),
     },
 )
-"""What moves. Arrays of features that a run does not use have one row."""
+"""State that changes during a run. Arrays of features that a run does not use have one row."""

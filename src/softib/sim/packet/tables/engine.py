@@ -9,7 +9,7 @@ __all__ = ["CREDIT", "EVENT", "EVENT_BLOCK", "LOG", "MADS", "MAD_ROW", "REGISTER
 
 REGISTERS = Rows(
     "Scalars of a run.",
-    i8("now", "ps", "Time of the event at hand."),
+    i8("now", "ps", "Time of the current event."),
     i8("width", "log2 ps", "Width of a bucket of the calendar, as a power of two."),
     i8("bucket", "bucket", "Number of the current bucket."),
     i8("heap_n", "events", "Events in State.heap."),
@@ -27,7 +27,7 @@ REGISTERS = Rows(
     i8("sent", "packets", "Packets of messages that adapters sent."),
     i8("left", "messages", "Messages that are not done."),
     i8("in_network", "packets", "Packets in the network."),
-    i8("last", "ps", "Time of the last thing that happened."),
+    i8("last", "ps", "Time of the last event."),
     i8("first_scout", "4 * block + place", "Event of a bucket ahead for which memory is prefetched; 0: none."),
     i8("second_scout", "4 * block + place", "The same of the next bucket."),
     i8("due_at", "row", "Next row of State.due."),
@@ -37,38 +37,38 @@ REGISTERS = Rows(
 )
 
 EVENT = Rows(
-    "Events: when, and what.",
-    i8("time", "ps", "When it happens."),
-    i8("what", "entity << 32 | kind << 28 | payload", "What happens; orders the events of one time."),
+    "Events: time and kind.",
+    i8("time", "ps", "Time of the event."),
+    i8("what", "entity << 32 | kind << 28 | payload", "The event; the order of events with equal times."),
 )
 
 EVENT_BLOCK = Rows(
     "Blocks of a bucket's list of events, a cache line each. Row 0 is full and belongs to no bucket.",
     i8("next", "row", "Next block of the bucket, or of the free list; 0: none."),
     i8("count", "events", "Events in the block."),
-    i8("time", "ps", "When each event happens.", many=EVENTS_A_BLOCK),
-    i8("what", "entity << 32 | kind << 28 | payload", "What each event is.", many=EVENTS_A_BLOCK),
+    i8("time", "ps", "Time of each event.", many=EVENTS_A_BLOCK),
+    i8("what", "entity << 32 | kind << 28 | payload", "Each event.", many=EVENTS_A_BLOCK),
 )
 
 CREDIT = Rows(
     "Credits in transit to a port VL after its first two.",
-    i8("time", "ps", "When the flow-control packet arrives."),
-    i8("blocks", "credits of 64 bytes", "Credits that it brings."),
+    i8("time", "ps", "Arrival of the flow-control packet."),
+    i8("blocks", "credits of 64 bytes", "Credits in it."),
     i8("next", "row", "Next credit of the port VL, or of the free list; 0: none."),
 )
 
 LOG = Rows(
-    "What watched packets did, from row 1 on.",
-    i8("place", "port << 4 | kind", "Port, and what happened there: LOG_SENT and the others."),
-    i8("now", "ps", "When it was decided."),
+    "Events of watched packets, from row 1 on.",
+    i8("place", "port << 4 | kind", "Port, and the event there: LOG_SENT or another."),
+    i8("now", "ps", "Time of the decision."),
     i8(
         "start", "ps", "Sent: the first byte's time; received: out of the receive buffer; lost: not a time, the reason."
     ),
     i8("end", "ps", "Sent: the last byte's time; received: in memory."),
-    i8("flow", "stream << 32 | PSN", "Whose packet it is; the stream of a MAD is -1."),
+    i8("flow", "stream << 32 | PSN", "Stream of the packet; -1 for a MAD."),
     i8("fields", "bits", "Size, DLID << 16, SL << 32, VL << 36, kind << 40, marks << 48."),
     i8("came_in", "port", "Port through which it entered."),
-    i8("entered", "ps", "When it entered the switch; of a MAD not a time, its source LID."),
+    i8("entered", "ps", "Time at which it entered the switch; for a MAD, its source LID."),
     i8(
         "mad",
         "8 bytes",
@@ -93,8 +93,8 @@ SMI = Rows(
     i8("last", "packet", "Last of them."),
     i8("held", "packets", "Packets in the VL15 receive buffer."),
     i8("dropped", "packets", "VL15Dropped."),
-    i8("busy", "ps", "Until when the management processor behind this end port is busy."),
-    i8("cut", "packets", "Packets that were lost on the cable into the port."),
+    i8("busy", "ps", "Time at which the management processor of this end port becomes free."),
+    i8("cut", "packets", "Packets lost on the cable to the port."),
 )
 
 MAD_ROW = Rows(

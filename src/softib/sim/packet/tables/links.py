@@ -24,18 +24,18 @@ __all__ = [
 
 PORT_STATE = Rows(
     "Ports: state and counters. Every packet touches the first of the three cache lines.",
-    i8("free_at", "ps", "When the link is free."),
-    i8("armed", "ps + 1", "Time of the event at which it looks again what it can send; 0: none."),
-    i8("waiting", "ps + 1", "Since when it has data and sends none; 0: it does not wait."),
+    i8("free_at", "ps", "Time at which the link becomes free."),
+    i8("armed", "ps + 1", "Time of the event at which the next packet to send is selected; 0: none."),
+    i8("waiting", "ps + 1", "Time since which it has had data without sending; 0: it does not wait."),
     i4("ready", "bits of VLs", "VLs with something to send."),
     i4("debt", "bytes", "Flow-control packets to be sent."),
     i8("xmit_octets", "bytes", "Sent."),
     i8("xmit_packets", "packets", "Sent."),
     i8("rcv_octets", "bytes", "Received."),
     i8("rcv_packets", "packets", "Received."),
-    i8("rx_free", "ps", "When the end port's way to memory is free."),
-    i8("dma_free", "ps", "When the end port's fetching from memory is free."),
-    i8("gate", "ps", "When the end port may begin its next request."),
+    i8("rx_free", "ps", "Time at which the end port can write to memory again."),
+    i8("dma_free", "ps", "Time at which the end port can fetch from memory again."),
+    i8("gate", "ps", "Earliest time of the end port's next request."),
     i8("wait_ticks", "ticks", "PortXmitWait."),
     i8("rcv_errors", "packets", "PortRcvErrors."),
     i8("relay_errors", "packets", "PortRcvSwitchRelayErrors."),
@@ -91,7 +91,7 @@ ARBITER = Rows(
 ARBITRATION = Rows(
     "An arbitration table of a port: rows 2 * port (low priority) and 2 * port + 1 (high).",
     i8("entry", "entry", "Entry whose turn it is."),
-    i8("left", "bytes", "What is left of its weight."),
+    i8("left", "bytes", "Remaining weight of the entry."),
 )
 
 VL = Rows(
@@ -105,16 +105,16 @@ VL = Rows(
     i4("last_credit", "row", "Last credit of that list."),
     i4("first_blocks", "credits of 64 bytes", "First credit in transit; 0: none."),
     i4("second_blocks", "credits of 64 bytes", "Second credit in transit; 0: none."),
-    i8("head_since", "ps", "Since when the packet at the head is there."),
-    i8("first_at", "ps", "When the first credit arrives."),
-    i8("second_at", "ps", "When the second credit arrives."),
+    i8("head_since", "ps", "Arrival of the packet at the head."),
+    i8("first_at", "ps", "Arrival of the first credit."),
+    i8("second_at", "ps", "Arrival of the second credit."),
     size=64,
 )
 
 VL_MORE = Rows(
     "Port VLs: rarely used columns.",
-    i8("stalls", "packets", "HOQLife discards in a row."),
-    i8("stalled", "ps", "Until when the VL is stalled."),
+    i8("stalls", "packets", "Consecutive HOQLife discards."),
+    i8("stalled", "ps", "Time at which the stall of the VL ends."),
     i8("control", "packet", "First of the port's own acknowledgements; 0: none."),
     i8("last_control", "packet", "Last of them."),
     i8("first", "packet", "FIFO mode: first packet of the input; 0: none."),
@@ -126,8 +126,8 @@ VL_MORE = Rows(
 VL_WAIT = Rows(
     "Waiting of port VLs (PortVLXmitWait).",
     i8("ticks", "ticks", "PortVLXmitWait."),
-    i8("since", "ps + 1", "Since when the VL has data and sends none; 0: it does not wait."),
-    i8("busy", "ps", "When its last packet has left."),
+    i8("since", "ps + 1", "Time since which the VL has had data without sending; 0: it does not wait."),
+    i8("busy", "ps", "Time at which its last packet has left."),
 )
 
 VOQ = Rows(
@@ -164,26 +164,26 @@ PACKET = Rows(
         "FIFO mode: next packet of its input; a copy: the packet that holds its place; an ACK of RoCE: ns of the host; "
         "of TCP: segments from its number to a block << 16 | those of the block.",
     ),
-    i8("tail", "ps", "When its last byte is there."),
-    i8("entered", "ps", "When it entered the switch; TCP, and RoCE that measures: its timestamp."),
+    i8("tail", "ps", "Arrival of its last byte."),
+    i8("entered", "ps", "Time at which it entered the switch; for TCP, and RoCE that measures delays, its timestamp."),
     size=64,
 )
 
 THROTTLE = Rows(
     "Flows that congestion control slows: a stream, or all streams of one SL of a port.",
     i8("ccti", "CCTI", "Index of the congestion control table."),
-    i8("delay", "packet times / 1000", "How long nothing follows the end of a packet."),
+    i8("delay", "packet times / 1000", "Pause after the end of a packet."),
     i8("timed", "flag", "The CCTI timer runs."),
 )
 
 BOUND_FLOW = Rows(
     "Flows that an adaptive switch keeps on a port (BOUNDED).",
     i8("flow", "(stream + 1) << 8 | port number", "The flow and its port; 0: unused."),
-    i8("sent_at", "ps", "When it last sent."),
+    i8("sent_at", "ps", "Time of its last packet."),
 )
 
 DELIVERY = Rows(
     "Deliveries of multicast messages, by message and member.",
-    i8("arrived", "ps", "When the member had it; -1: never."),
-    i8("times", "count", "How often it came."),
+    i8("arrived", "ps", "Time of arrival at the member; -1: it did not arrive."),
+    i8("times", "count", "Number of arrivals."),
 )

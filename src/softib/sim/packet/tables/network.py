@@ -32,23 +32,31 @@ PORT = Rows(
 PORT_RARE = Rows(
     "Ports: what few events look at.",
     i8("blocks", "credits of 64 bytes", "Receive buffer of each data VL."),
-    i8("stall_count", "packets", "VLStallCount: HOQLife discards in a row that stall a VL; 0: never."),
-    i8("high_limit", "bytes", "VLHighLimit: high priority sent before low priority gets a turn; -1: no limit."),
+    i8(
+        "stall_count",
+        "packets",
+        "VLStallCount: consecutive HOQLife discards after which a VL stalls; 0: it never stalls.",
+    ),
+    i8(
+        "high_limit",
+        "bytes",
+        "VLHighLimit: data of high priority that may be sent before low priority has its turn; -1: no limit.",
+    ),
     i8("tick_ps", "ps", "Time of a tick of PortXmitWait."),
     i8("reduce_fs", "fs/byte", "Aggregation node: time to reduce a byte; 0: not an aggregation node."),
     i8("reduce_ps", "ps", "Aggregation node: time to reduce a packet, in addition to its bytes."),
-    i8("low_cap", "entries", "Entries of the low-priority arbitration table; 0: it was never written."),
-    i8("high_cap", "entries", "Entries of the high-priority arbitration table; 0: it was never written."),
+    i8("low_cap", "entries", "Entries of the low-priority arbitration table; 0: not written."),
+    i8("high_cap", "entries", "Entries of the high-priority arbitration table; 0: not written."),
 )
 
 OPTIONS = Rows(
     "Options of the run and figures of its adapters.",
     i8("vls", "count", "Data VLs of the run: port VL rows are port * vls + vl."),
     i8("fifo", "flag", "Each input has one FIFO a VL instead of virtual output queues."),
-    i8("random", "flag", "An output draws the input that sends next."),
-    i8("uniform_sl2vl", "flag", "All switch ports map SLs to VLs alike, as Net.uniform says."),
+    i8("random", "flag", "An output selects the next input at random."),
+    i8("uniform_sl2vl", "flag", "All switch ports map SLs to VLs in the same way, as in Net.uniform."),
     i8("ack_every", "packets", "Packets of a long message between two acknowledgements."),
-    i8("fetch_ps", "ps", "Time until payload that is not inline begins to come from memory."),
+    i8("fetch_ps", "ps", "Time until payload that is not inline begins to arrive from memory."),
     i8("inline", "bytes", "Largest payload that travels with the posted request."),
     i8("dma_fs", "fs/byte", "Time to fetch a byte from memory."),
     i8("rx_fs", "fs/byte", "Time to write a byte to memory."),
@@ -61,10 +69,10 @@ OPTIONS = Rows(
     i8("reads", "count", "READs and atomics in flight of a queue pair."),
     i8("fcp", "bytes", "Size of a flow-control packet."),
     i8("ar", "flag", "A switch routes adaptively."),
-    i8("placement", "flag", "Receivers place packets that come out of order."),
+    i8("placement", "flag", "Receivers place packets that arrive out of order."),
     i8("cc", "flag", "A switch marks packets (congestion control)."),
-    i8("ramp_fs", "fs/byte", "Time to fetch or write a byte at the begin of a message."),
-    i8("ramp", "bytes", "Bytes at the begin of a message that take ramp_fs; 0: none."),
+    i8("ramp_fs", "fs/byte", "Time to fetch or write a byte at the start of a message."),
+    i8("ramp", "bytes", "Bytes at the start of a message that take ramp_fs; 0: none."),
     i8("pio_fs", "fs/byte", "Time of an inline byte."),
     i8("smallest", "bytes", "Smallest packet."),
     i8("lossy", "flag", "A port damages packets."),
@@ -78,7 +86,7 @@ OPTIONS = Rows(
 
 LOSS = Rows(
     "Damage of packets that enter through a port: 1 - exp(-(packet + byte * length)), as Fabric.port_loss.",
-    f8("packet", "1", "Share of damage that a packet has whatever its length."),
+    f8("packet", "1", "Share of damage of a packet of any length."),
     f8("byte", "1/byte", "Share of damage that each byte adds."),
 )
 
@@ -92,15 +100,15 @@ MARKING = Rows(
 
 THROTTLING = Rows(
     "Congestion control of adapter ports by SL (IBA A10, CACongestionSetting).",
-    i8("timer_ps", "ps", "CCTI_Timer: time until the CCTI falls by one; 0: it stays."),
-    i8("increase", "CCTI", "What a BECN adds to the CCTI."),
+    i8("timer_ps", "ps", "CCTI_Timer: time until the CCTI decreases by one; 0: it does not decrease."),
+    i8("increase", "CCTI", "Increase of the CCTI by a BECN."),
     i8("limit", "CCTI", "Largest CCTI."),
     i8("least", "CCTI", "Smallest CCTI."),
 )
 
 MANAGEMENT = Rows(
     "Failures in time and the management plane.",
-    i8("on", "flag", "Links change and MADs travel."),
+    i8("on", "flag", "Links change state and MADs are sent."),
     i8("slow", "flag", "A port drains slowly."),
     i8("buffers", "packets", "VL15 receive buffer of a port."),
     i8("agent_ps", "ps", "Time a management processor takes to answer a MAD."),

@@ -1,4 +1,4 @@
-"""A request's ID belongs to the account that sent it. Those of accounts that do not exist any more belong to none."""
+"""A request's ID belongs to the account that sent it. IDs of accounts that no longer exist belong to no account."""
 
 from __future__ import annotations
 

@@ -113,8 +113,8 @@ def fill(disk: Disk, size: int) -> None:
 
 def measure(disk: Disk, size: int, seconds: float, reads: float, verified: bool) -> Measurement:
     """Run random commands of ``size`` bytes on all queues, a share ``reads`` (0 to 1) of them reads;
-    ``verified``: data is the pattern, and reads are compared with it. Raises :class:`InputError` for a
-    size that does not fit."""
+    ``verified``: data is the pattern, and reads are compared with it. Raises :class:`InputError`
+    for a size that is no multiple of the block size, or is too large."""
     block = 1 << disk.shift
     if size % block or not block <= size <= disk.piece or size > disk.size:
         raise InputError(f"size {size:,}: use a multiple of {block:,} up to {min(disk.piece, disk.size):,}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import PeerError
-from softib.ulp.nvmeof import rdma
+from softib.ulp.nvmeof import connections, rdma, rdma_core
 from softib.ulp.nvmeof.codes import Admin, ConnectReject, Fabrics, Status, status_text
 from softib.ulp.nvmeof.host import queue_layout as layout
 from softib.ulp.nvmeof.host.queue_kernels import compile_all, post_all, send_capsule, take_responses
@@ -58,7 +58,7 @@ class Host:
 def prepare() -> None:
     """Compile the kernels of queues before a target waits. Raises :class:`InputError` without an
     RDMA device."""
-    rdma.bind_first_device()
+    rdma_core.bind_first_device()
     columns = layout.columns_of(2, 4096, rdma.Memory(0, layout.size_of(2, 4096)), 0, 0)
     compile_all(rings_of(None, 2), columns, layout.requests(0), np.zeros((BATCH, 3), np.int64))
 
@@ -68,12 +68,19 @@ class CommandQueue:
     once, each with ``piece`` bytes of data. Raises :class:`PeerError`."""
 
     def __init__(
-        self, channel: rdma.EventChannel, address: str, port: int, qid: int, depth: int, piece: int, cntlid: int = 0
+        self,
+        channel: connections.EventChannel,
+        address: str,
+        port: int,
+        qid: int,
+        depth: int,
+        piece: int,
+        cntlid: int = 0,
     ):
         self.qid, self.depth, self.piece, self.where = qid, depth, piece, f"{address} port {port}"
         request = one(CM_REQUEST, qid=qid, hrqsize=depth + 1, hsqsize=depth, cntlid=cntlid)
         sends = 2 * depth
-        self.pair, finish = rdma.connect(channel, address, port, sends, depth + 1, request.tobytes())
+        self.pair, finish = connections.connect(channel, address, port, sends, depth + 1, request.tobytes())
         try:
             memory = self.pair.memory(layout.size_of(depth, piece), remote=True)
             self.columns = layout.columns_of(depth, piece, memory, memory.lkey, memory.rkey)
@@ -83,7 +90,7 @@ class CommandQueue:
             accepted = read_structure(CM_ACCEPT, finish())
             if int(accepted["crqsize"]) < depth:
                 raise PeerError(f"{self.where}: the target receives only {int(accepted['crqsize'])} commands at once")
-        except rdma.Rejected as rejected:
+        except connections.Rejected as rejected:
             self.pair.close()
             raise self._refusal(rejected) from None
         except PeerError:
@@ -92,7 +99,7 @@ class CommandQueue:
         self._memory = memory
         self._responses = np.zeros((BATCH, 3), np.int64)
 
-    def _refusal(self, rejected: rdma.Rejected) -> PeerError:
+    def _refusal(self, rejected: connections.Rejected) -> PeerError:
         fields = read_structure(CM_REJECT, rejected.private_data)
         try:
             reason = ConnectReject(int(fields["status"])).name.lower().replace("_", " ")

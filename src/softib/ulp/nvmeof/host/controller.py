@@ -11,9 +11,9 @@ import numpy as np
 
 from softib.errors import PeerError
 from softib.ulp.nvmeof.codes import Admin, AnaState, Cns, Fabrics, Feature, LogPage, Property
+from softib.ulp.nvmeof.connections import EventChannel
 from softib.ulp.nvmeof.host import queue_layout as layout
 from softib.ulp.nvmeof.host.command_queue import COMMAND_S, CommandError, CommandQueue, Host, command, prepare
-from softib.ulp.nvmeof.rdma import EventChannel
 from softib.ulp.nvmeof.structures import ANA_GROUP, ANA_HEADER, CONTROLLER, NAMESPACE, read_structure
 
 __all__ = ["HostController"]

@@ -12,7 +12,8 @@ import numpy as np
 
 from softib.errors import PeerError
 from softib.ulp.nvmeof.codes import Admin, Fabrics, Status
-from softib.ulp.nvmeof.rdma import ConnectionRequest, QueuePair
+from softib.ulp.nvmeof.connections import ConnectionRequest
+from softib.ulp.nvmeof.rdma import QueuePair
 from softib.ulp.nvmeof.structures import CM_ACCEPT, COMMAND, ERROR_ENTRY, IN_CAPSULE, one
 from softib.ulp.nvmeof.target import queue_layout as layout
 from softib.ulp.nvmeof.target.capture import CapsuleCapture

@@ -13,7 +13,8 @@ import numpy as np
 from softib.errors import InputError, PeerError
 from softib.foreign_text import shown
 from softib.ulp.nvmeof.codes import AnaState, ConnectReject, LogPage
-from softib.ulp.nvmeof.rdma import CmEvent, ConnectionRequest, Event, EventChannel, Listener, bind_first_device
+from softib.ulp.nvmeof.connections import CmEvent, ConnectionRequest, Event, EventChannel, Listener
+from softib.ulp.nvmeof.rdma_core import bind_first_device
 from softib.ulp.nvmeof.structures import CM_REJECT, CM_REQUEST, one, read_structure
 from softib.ulp.nvmeof.target.capture import CapsuleCapture
 from softib.ulp.nvmeof.target.controller import (
