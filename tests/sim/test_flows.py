@@ -69,13 +69,13 @@ def test_rates_of_many_flows_come_within_a_thousandth_of_their_times(monkeypatch
     host, step = np.repeat(np.arange(64), 63), np.tile(np.arange(1, 64), 64)
     start = step * 100_000 + np.random.default_rng(0).integers(0, 50_000, 64)[host]
     m = messages(host, (host + step) % 64, 1 << 16, qp=np.arange(len(host)), start_ps=start)
-    late = fluid.run(fabric, m)
+    deferred = fluid.run(fabric, m)
     monkeypatch.setattr(fluid, "EXACT", len(m))
     exact = fluid.run(fabric, m)
     took = exact.arrived_ps - exact.began_ps
-    assert late.work["rate changes"] < exact.work["rate changes"] / 4
-    assert abs(late.end_ps / exact.end_ps - 1) < 0.001
-    assert (np.abs(late.arrived_ps - exact.arrived_ps) < 0.005 * took).all()
+    assert deferred.work["rate changes"] < exact.work["rate changes"] / 4
+    assert abs(deferred.end_ps / exact.end_ps - 1) < 0.001
+    assert (np.abs(deferred.arrived_ps - exact.arrived_ps) < 0.005 * took).all()
 
 
 def test_flows_that_end_before_their_new_rates_lose_no_message(monkeypatch):
@@ -89,6 +89,6 @@ def test_flows_that_end_before_their_new_rates_lose_no_message(monkeypatch):
     sizes = np.where(rng.random(chains * links) < 0.8, 64, 1 << 16)
     m = messages(src, dst, sizes, qp=np.arange(len(src)), first=first, needs=needs)
     monkeypatch.setattr(fluid, "EXACT", 20)
-    late = fluid.run(tree(), m)
-    assert late.done and late.work["flows"] == len(m)
-    assert (late.arrived_ps[needs] <= late.began_ps[needs + 1]).all()
+    deferred = fluid.run(tree(), m)
+    assert deferred.done and deferred.work["flows"] == len(m)
+    assert (deferred.arrived_ps[needs] <= deferred.began_ps[needs + 1]).all()
