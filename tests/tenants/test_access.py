@@ -17,6 +17,7 @@ from softib.errors import InputError, PeerError
 from softib.tenants.accounts import Account
 from softib.tenants.intruders import Intruder
 from softib.tenants.isolation import isolation_of
+from softib.tenants.service import AWAY
 from softib.tenants.state import State
 from softib.tenants.subnet import Held
 from softib.tenants.writer import Request
@@ -288,7 +289,7 @@ def test_a_misspelt_name_or_another_type_is_400(ask, service, method, path, body
 
 def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monkeypatch):
     monkeypatch.setattr(service, "programmer", object())
-    assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": "no subnet in this test"})
+    assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": AWAY})
 
 
 def test_a_revision_without_rows_cannot_be_undone(ask, service):
@@ -561,6 +562,41 @@ def test_a_change_that_reached_some_ports_names_them(ask, service, served, monke
     status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", {**body, "ports": names[:2]})
     assert status == 503 and answer["changed"] == [] and set(answer["failed"]) == set(names[:2])
     assert "state is unknown" in answer["error"]
+
+
+def test_a_port_that_was_never_read_has_each_of_its_names(ask, service, monkeypatch):
+    """Its row in the database has the names by PortGUID and NodeGUID; a client may use either, also with 0x and capitals."""
+    from softib.tenants.model import CableEnd, IsolatedPort
+    from softib.web.ufm import action_calls
+
+    host = CableEnd(0xAB00, 1, "000000000000ab01_1")
+    cable = IsolatedPort(1.0, (host, CableEnd(0xCD00, 7, "000000000000cd00_7")))
+    monkeypatch.setattr(action_calls, "switched", lambda wire, cables, phys, away: [((0xCD00, 7), "") for _ in cables])
+    monkeypatch.setattr(service, "wire", lambda: nullcontext(None))
+    for name, status in (
+        ("000000000000ab01_1", 200),
+        ("000000000000ab00_1", 200),
+        (" 0xAB00_1", 200),
+        ("000000000000cd00_7", 200),
+        ("000000000000ab00_2", 404),
+        ("000000000000ab01_x", 404),
+        ("ab00", 404),
+    ):
+        monkeypatch.setitem(service.state.isolated, "000000000000ab01_1", cable)
+        body = {"ports": [name], "ports_policy": "HEALTHY"}
+        assert ask("PUT", "/ufmRest/app/unhealthy_ports", body)[0] == status, name
+        assert ("000000000000ab01_1" in service.state.isolated) == (status == 404)
+
+
+@pytest.mark.parametrize("policy", ["UNHEALTHY", "HEALTHY"])
+def test_an_act_while_the_fabric_is_down_is_503(ask, policy):
+    """The service without a subnet opens no wire: clients send the request again, and read nothing of softib's commands."""
+    ports = [p["name"] for p in ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1][:1]]
+    status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", {"ports": ports, "ports_policy": policy})
+    assert status == 503 and "send the request again" in answer["error"] and "softib" not in answer["error"]
+    switch = ask("GET", "/ufmRest/resources/systems?type=switch")[1][0]["guid"]
+    action = "mark_device_unhealthy" if policy == "UNHEALTHY" else "mark_device_healthy"
+    assert ask("POST", "/ufmRest/actions", {"action": action, "object_ids": [switch]})[0] == 503
 
 
 def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):

@@ -30,6 +30,7 @@ __all__ = [
     "parse_guid",
     "parse_pkey",
     "pkey_text",
+    "port_of",
 ]
 
 FULL_BIT = 0x8000
@@ -97,6 +98,10 @@ class CableEnd:
     def end(self) -> tuple[int, int]:
         """Return NodeGUID and portnum."""
         return self.guid, self.portnum
+
+    def has_name(self, name: str) -> bool:
+        """Return whether ``name`` means this port: by its PortGUID as in :attr:`name`, or by its NodeGUID."""
+        return port_of(name) in (port_of(self.name), self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,16 @@ def parse_pkey(text: object) -> int:
     if not 0 <= value <= 0xFFFF or not value & DEFAULT_BASE:
         raise InputError(f"pkey {str(text)[:24]!r} is not possible; use a hexadecimal P_Key of 0x1 to 0x7fff")
     return value & DEFAULT_BASE
+
+
+def port_of(name: str) -> tuple[int, int] | None:
+    """Return GUID and number of a port from its UFM name, ``GUID_NUMBER``; None for other text."""
+    guid, _, number = name.strip().rpartition("_")
+    try:
+        port = int(guid, 16), int(number)
+    except ValueError:
+        return None
+    return port if 0 <= port[0] < 1 << 64 else None
 
 
 def parse_guid(text: object) -> int:

@@ -21,6 +21,7 @@ from softib.tenants.model import Member, Partition, parse_pkey
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.web.ufm.authority import account_of, submit
+from softib.web.ufm.numbers import Whole
 
 __all__ = ["add_neutron_calls"]
 
@@ -31,7 +32,7 @@ Id = Annotated[str, Field(max_length=64)]
 
 
 class _Option(BaseModel):
-    opt_name: str | int | None = None
+    opt_name: str | Whole | None = None
     opt_value: str | None = None
 
 
@@ -40,7 +41,7 @@ class _Object(BaseModel):
 
     model_config = ConfigDict(populate_by_name=True)
     id: Id
-    segmentation_id: Annotated[int | None, Field(alias="provider:segmentation_id")] = None
+    segmentation_id: Annotated[Whole | None, Field(alias="provider:segmentation_id")] = None
     network_id: Id = ""
     mac_address: str | None = None
     host: Annotated[str | None, Field(alias="binding:host_id", max_length=255)] = None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool
 
 from softib.errors import InputError
 from softib.tenants import changes
@@ -21,22 +21,12 @@ from softib.tenants.changes import Change, Options, Refused
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.service import TenantService
 from softib.web.ufm.authority import TAKES_ID, account_of, submit
+from softib.web.ufm.numbers import Number, Whole
 
 __all__ = ["Membership", "add_partition_calls", "names_of"]
 
 Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
-
-
-def _not_a_flag(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return value
-
-
-Whole = Annotated[int, BeforeValidator(_not_a_flag)]
-Number = Annotated[float, BeforeValidator(_not_a_flag)]
-"""Numbers from clients, some of which send them as text."""
 
 
 class _Body(BaseModel, extra="forbid"):
