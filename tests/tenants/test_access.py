@@ -651,6 +651,13 @@ def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeyp
     assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
 
 
+def test_a_switch_that_refused_a_packet_is_named_with_its_port():
+    name_of = {5: "leaf-1[0]"}.get
+    line = Intruder(0.0, 259, 3, 4, 0x8005, 5, 7).named(lambda lid: name_of(lid, f"LID {lid}"))
+    assert "; port 7 of leaf-1 refused it (trap 259)" in line
+    assert "port 7 of LID 6 refused" in Intruder(0.0, 259, 3, 4, 0x8005, 6, 7).named(lambda lid: f"LID {lid}")
+
+
 def test_a_refused_packet_without_a_p_key_says_so():
     """The entry at the index of the sender's queue pair is empty: its partition was removed."""
     of = lambda key, trap: Intruder(0.0, trap, 3, 4, key, 5).named(lambda lid: f"LID {lid}")

@@ -232,7 +232,7 @@ class TenantService:
         p = self.programmer
         if p is None:
             return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
-        problem = p.problem or ("" if p.ready.is_set() else "the subnet has not been read yet")
+        problem = p.problem or (p.master.doubt if p.ready.is_set() else "the subnet has not been read yet")
         port = self.view.ports.get(self.view.manager)
         waiting, pending = p.unfinished()
         return Health(
