@@ -651,6 +651,27 @@ def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeyp
     assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
 
 
+def test_a_guid_with_two_memberships_is_400(ask, service):
+    body = {"pkey": "0x5", "guids": [GUID, GUID.upper()], "memberships": ["full", "limited"]}
+    for method in ("POST", "PUT"):
+        status, answer = ask(method, "/ufmRest/resources/pkeys", body)
+        assert status == 400 and f"{GUID} is given as a full and as a limited member" in answer["error"]
+    assert 5 not in service.state.partitions
+    assert ask("POST", "/ufmRest/resources/pkeys", {**body, "memberships": ["full", "full"]}) == (200, {})
+    members = [{"guid": GUID, "membership": m} for m in ("full", "limited")]
+    for content, why in (({"guids": members}, "two"), ({"guids": [], "qos_conf": {"service_level": True}}, "a flag")):
+        body = {"format": "ufm", "content": {"0x6": content}, "dry_run": True}
+        assert ask("POST", "/tenants/v1/import", body)[0] == 400, why
+
+
+def test_the_end_of_no_quarantine_is_404(ask, service):
+    assert ask("DELETE", "/tenants/v1/quarantine/0x777")[0] == 404
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x777"})[0] == 200
+    assert ask("DELETE", "/tenants/v1/quarantine/0x777")[0] == 409, "it has a partition"
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x777")[0] == 200
+    assert [ask("DELETE", "/tenants/v1/quarantine/0x777")[0] for _ in range(2)] == [200, 404]
+
+
 def test_a_switch_that_refused_a_packet_is_named_with_its_port():
     name_of = {5: "leaf-1[0]"}.get
     line = Intruder(0.0, 259, 3, 4, 0x8005, 5, 7).named(lambda lid: name_of(lid, f"LID {lid}"))
