@@ -148,6 +148,24 @@ def test_no_host_is_told_to_have_a_refused_value(tmp_path, clean, olds):
         assert refused and mixed and not any(f.expected.startswith(tuple(refused)) for f in mixed)
 
 
+def test_a_row_is_removed_with_its_kind_or_all_of_the_fact(tmp_path):
+    from softib.host_facts.support_matrix import read_matrix
+
+    site = tmp_path / "site.toml"
+    kinds = lambda: {r.kind for r in read_matrix(site) if r.fact == "firmware"}
+    site.write_text("")
+    every = kinds()
+    assert len(every) > 2
+    site.write_text('[[row]]\nfact = "firmware"\nkind = "MT4119"\nremove = true\n')
+    assert kinds() == every - {"MT4119"}
+    site.write_text('[[row]]\nfact = "firmware"\nremove = true\n')
+    assert kinds() == set()
+    for row in ('fact = "firmware"\nkind = "MT9"', 'fact = "mpich"'):
+        site.write_text(f"[[row]]\n{row}\nremove = true\n")
+        with pytest.raises(InputError, match=r"row 1: no row of '(firmware|mpich)'.* to remove"):
+            read_matrix(site)
+
+
 def test_a_site_extends_the_matrix(tmp_path):
     site = tmp_path / "site.toml"
     site.write_text(
