@@ -4,19 +4,22 @@ what somebody else wrote is found."""
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.sm.managers.partition_table import queue_changed
 from softib.sm.sweep import between_sweeps
 from softib.tenants import changes
 from softib.tenants.changes import Options, Refused
+from softib.tenants.drift import Drift, Drifts
+from softib.tenants.mastership import SILENT_LOOKS, MasterWatch
 from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Request
@@ -332,3 +335,65 @@ def test_changes_that_wait_share_a_commit(lab):
     assert len(numbers) == 16
     assert sum(s.startswith("INSERT INTO revision") for s in statements) == 16
     assert statements.count("COMMIT") <= 2 + sum(s.startswith("UPDATE") for s in statements)
+
+
+# -- the master of the subnet --
+
+OURS, OTHER = 0xA, 0xB
+
+
+class View:
+    """``answers``: the master's next answers; an exception is raised."""
+
+    def __init__(self, manager: int, *answers: bool | Exception):
+        self.manager, self.answers = manager, list(answers)
+        self.ports = {g: SimpleNamespace(guid=g, name=f"host-{g:x}[1]") for g in (OURS, OTHER)}
+
+    def look_for_master(self) -> bool:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def watch_of(view: View) -> MasterWatch:
+    manager = SimpleNamespace(title="OpenSM of the test", advice="stop the other one", is_master=lambda m: m == OURS)
+    return MasterWatch(view, manager)
+
+
+def test_the_first_unanswered_look_is_told_and_changes_are_still_passed_on():
+    watch = watch_of(View(OURS, True, *[False] * SILENT_LOOKS, True))
+    watch.look()
+    assert not watch.doubt
+    for n in range(1, SILENT_LOOKS + 1):
+        watch.look()
+        assert "host-a[1]" in watch.doubt and "does not answer" in watch.doubt
+        assert bool(watch.problem) == (n == SILENT_LOOKS), "it may be busy with a sweep"
+    assert watch.look() and not watch.doubt
+
+
+def test_a_lost_wire_reaches_no_master():
+    watch = watch_of(View(OURS, True, PeerError("the wire was lost")))
+    watch.look()
+    with pytest.raises(PeerError):
+        watch.look()
+    assert watch.reached is False and watch.doubt
+
+
+def test_another_master_that_ended_is_not_the_master():
+    """Ports keep the LID of a master that was killed."""
+    watch = watch_of(View(OTHER, True, False))
+    watch.look()
+    assert watch.rival and "host-b[1] (000000000000000b) is the master subnet manager, not" in watch.problem
+    watch.look()
+    assert not watch.rival and watch.problem, "and ours is not the master either"
+    assert "is the master" not in watch.problem.replace("when the master is", "") and "host-b[1]" in watch.problem
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_drift_names_another_master_only_if_there_is_one(answers):
+    watch = watch_of(View(OTHER, answers))
+    watch.look()
+    drifts = Drifts(lambda: 1.0)
+    drifts.enter([Drift(1.0, OURS, "host-a[1]", (5,), ())], watch.rival)
+    assert ("another subnet manager is the master" in str(drifts.kept[0])) == answers

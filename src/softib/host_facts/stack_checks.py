@@ -45,7 +45,7 @@ def stack_faults(hosts: Sequence[HostStack], rows: list[MatrixRow]) -> list[Stac
         faults[host.source] += [*_pcie(host), *_mtu(host), *_numa(host), *_virtual_functions(host)]
         unread = (StackFault("unread", host.host, "", line, "readable files", "host") for line in host.unread)
         faults[host.source] += unread
-    refused = {(source, fault.check, fault.where) for source, own in faults.items() for fault in own}
+    refused = {(source, fault.check, fault.where) for source, listed in faults.items() for fault in listed}
     for source, fault in _mixed(hosts, refused):
         faults[source].append(fault)
     return [fault for host in hosts for fault in faults[host.source]]
