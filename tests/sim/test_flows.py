@@ -9,7 +9,7 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, fluid_flows
 from softib.sim.messages import Messages, messages
-from tests.sim.test_fluid import agree, random_messages, star, tree
+from tests.sim.definition import agree, random_messages, star, tree
 
 
 def crowded(seed: int, n: int = 60) -> Messages:

@@ -76,9 +76,17 @@ class Routed:
     others: list[Routed] = field(default_factory=list)
 
 
+class Programmed(NamedTuple):
+    """A powered-on copy of a fabric that softib's subnet manager has brought up over MADs."""
+
+    fabric: Fabric
+    bring_up: BringUp
+    config: SmConfig
+
+
 def programmed_copy(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
-) -> tuple[Fabric, BringUp, SmConfig]:
+) -> Programmed:
     """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, and how it did.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
@@ -96,7 +104,7 @@ def programmed_copy(
     fabric = result.fabric.copy()
     power_on(fabric, keep_lids=True)
     with steps("bring-up"):
-        return fabric, bring_up(fabric, node=_node_of_manager(result), config=config), config
+        return Programmed(fabric, bring_up(fabric, node=_node_of_manager(result), config=config), config)
 
 
 def _node_of_manager(result: ReadResult) -> str | int | None:

@@ -150,12 +150,14 @@ CHANNELS = 8
 """Channels of a path in a tree of four tiers; longer ones are walked twice."""
 
 
-def _paths(flows: int) -> np.ndarray:
+def _paths(flows: int) -> Any:
     """Return space for the paths of ``flows`` flows."""
-    return np.empty((flows, CHANNELS + 2), np.int32)
+    from softib.sim.static_kernels import Paths
+
+    return Paths(np.empty(flows, np.int32), np.empty((flows, CHANNELS + 1), np.int32))
 
 
-def loads(network: Network, src: Any, dst: Any, weight: Any = None, paths: np.ndarray | None = None) -> Loads:
+def loads(network: Network, src: Any, dst: Any, weight: Any = None, paths: Any = None) -> Loads:
     """Return the loads of flows ``src[i] → dst[i]``: int64 counts of flows, or float64 sums of
     ``weight``. ``paths`` gets the paths."""
     from softib.sim.static_kernels import add_flows
@@ -168,7 +170,7 @@ def loads(network: Network, src: Any, dst: Any, weight: Any = None, paths: np.nd
 
 
 def flow_rates(
-    network: Network, src: Any, dst: Any, carried: Loads | None = None, paths: np.ndarray | None = None
+    network: Network, src: Any, dst: Any, carried: Loads | None = None, paths: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (Gb/s, worst channel) of each flow when flows share each channel equally; 0 and -1
     without a path. ``carried`` and ``paths``: of :func:`loads` for the same flows."""

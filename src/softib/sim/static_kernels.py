@@ -76,6 +76,9 @@ def follow(queue, waits, src, delays, shared, began, arrived, completed):
                 push(queue, max(delays.start[j], waits.ready[j] + delays.think[j]), j)
 
 
+Paths = table("Paths", "length channel")
+"""By flow: the number of channels of its path (int32[flows]), and the channels (int32[flows, m]) of a path that has at
+most m."""
 Channels = table("Channels", "host_switch host_lid lft chan_at chan_to path")
 """Columns of a network (:class:`softib.sim.static_network.Network`) and a scratch array for
 one path, int64[switches + 2]."""
@@ -120,8 +123,7 @@ def add_flows(net, src, dst, weight, loads, paths):
     """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows
     have no path.
 
-    ``paths`` int32[flows, m] out (or empty): the number of channels of each path, and the channels of those that are
-    shorter than m, for :func:`flow_shares`.
+    ``paths``: :data:`Paths` out, or empty.
     """
     lost = 0
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
@@ -135,11 +137,11 @@ def add_flows(net, src, dst, weight, loads, paths):
         w = weight[i % w_n]
         for j in range(n):
             loads[path[j]] += w
-        if i < len(paths):
-            paths[i, 0] = n
-            if n < paths.shape[1]:
+        if i < len(paths.length):
+            paths.length[i] = n
+            if n <= paths.channel.shape[1]:
                 for j in range(n):
-                    paths[i, j + 1] = path[j]
+                    paths.channel[i, j] = path[j]
     return lost
 
 
@@ -147,20 +149,20 @@ def add_flows(net, src, dst, weight, loads, paths):
 def flow_shares(net, src, dst, loads, rate, paths, share, worst):
     """Compute rate and worst channel of each flow when the flows of every channel share it equally.
     ``share[i]`` = smallest rate/load on its path (0 without a path), ``worst[i]`` the
-    channel with the smallest rate/load. ``paths``: of :func:`add_flows`, or empty.
+    channel with the smallest rate/load. ``paths``: :data:`Paths` of :func:`add_flows`, or empty.
     """
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
     for i in range(len(src)):
         a, b = src[i], dst[i]
-        n = paths[i, 0] if i < len(paths) else 0
-        stored = i < len(paths) and n < paths.shape[1]
+        n = paths.length[i] if i < len(paths.length) else 0
+        stored = i < len(paths.length) and n <= paths.channel.shape[1]
         if not stored:
             n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
         best = 0.0
         at = -1
         for j in range(n):
-            c = paths[i, j + 1] if stored else path[j]
+            c = paths.channel[i, j] if stored else path[j]
             s = rate[c] / loads[c]
             if at < 0 or s < best:
                 best = s

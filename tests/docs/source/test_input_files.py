@@ -57,6 +57,7 @@ OF_SOFTIB = {
     "api/running/serving.py": (2, "the log of a daemon that it started, and a pipe of its own child"),
     "api/running/ci_result.py": (1, "the output of its own child"),
     "analysis/acceptance/baseline.py": (1, "a temporary file"),
+    "monitor/history_tables.py": (1, "the history that an exporter wrote"),
     "monitor/sharding/shared_discovery.py": (1, "the discovery that an exporter wrote"),
     "live/shared_fabric.py": (4, "the mapping of a running fabric"),
     "live/verbs/shared_heap.py": (2, "the mapping of a running fabric"),

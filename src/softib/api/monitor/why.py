@@ -123,7 +123,7 @@ def _tables(
         return f, False, has_pkeys
     from softib.analysis.routing import programmed_copy
 
-    return programmed_copy(result, None, steps)[0], True, True
+    return programmed_copy(result, None, steps).fabric, True, True
 
 
 def _history(

@@ -156,7 +156,17 @@ class QueuePair:
         lids = int(port[34:36].view("<u2")[0]), int(state[80:82].view("<u2")[0])
         qpn = word(qp + QPN_AT, c_uint32)
         roce = self._roce(number, int(state[76]), state[56:72].tobytes()) if port[46] == ETHERNET else None
-        return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value), roce)
+        return Path(
+            *lids,
+            qpn,
+            peer,
+            sends_from=sq_psn,
+            receives_from=rq_psn,
+            mtu=128 << mtu,
+            sl=int(state[82]),
+            pkey=socket.ntohs(pkey.value),
+            roce=roce,
+        )
 
     def _roce(self, port: int, index: int, peer: bytes) -> RoceEnds:
         """Return the addresses of frames between GID ``index`` of ``port`` and GID ``peer``."""
