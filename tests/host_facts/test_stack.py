@@ -123,6 +123,49 @@ def test_a_host_that_differs_is_named(tmp_path, clean, name):
     assert named(result) == {("bad", check, where)}
 
 
+def test_two_hosts_that_differ_have_no_expected_value(tmp_path, clean):
+    other = Host("other")
+    other.write("proc/sys/kernel/osrelease", "6.8.0")
+    result = softib.stack([clean[0], other.folder(tmp_path)])
+    assert len(result.faults) == 2 and {f.check for f in result.faults} == {"mixed-kernel"}
+    assert {f.expected for f in result.faults} == {"one value; 2 hosts have 5.15.0-105-generic (1), 6.8.0 (1)"}
+
+
+@pytest.mark.parametrize("olds", [1, 3])
+def test_no_host_is_told_to_have_a_refused_value(tmp_path, clean, olds):
+    """Old firmware and a slow PCIe link, refused by the matrix and the card, on one of two hosts and on most of them."""
+    folders = []
+    for n in range(olds):
+        old = Host(f"old{n}")
+        for name in ("old firmware", "PCIe slower than the card"):
+            PLANTED[name][0](old)
+        folders.append(old.folder(tmp_path))
+    result = softib.stack([clean[0], *folders])
+    assert {f.host for f in result.faults} == {f"old{n}" for n in range(olds)}, "the good host has no fault"
+    for check in ("firmware", "pcie"):
+        refused = {f.value for f in result.faults if f.check == check}
+        mixed = [f for f in result.faults if f.check == f"mixed-{check}"]
+        assert refused and mixed and not any(f.expected.startswith(tuple(refused)) for f in mixed)
+
+
+def test_a_row_is_removed_with_its_kind_or_all_of_the_fact(tmp_path):
+    from softib.host_facts.support_matrix import read_matrix
+
+    site = tmp_path / "site.toml"
+    kinds = lambda: {r.kind for r in read_matrix(site) if r.fact == "firmware"}
+    site.write_text("")
+    every = kinds()
+    assert len(every) > 2
+    site.write_text('[[row]]\nfact = "firmware"\nkind = "MT4119"\nremove = true\n')
+    assert kinds() == every - {"MT4119"}
+    site.write_text('[[row]]\nfact = "firmware"\nremove = true\n')
+    assert kinds() == set()
+    for row in ('fact = "firmware"\nkind = "MT9"', 'fact = "mpich"'):
+        site.write_text(f"[[row]]\n{row}\nremove = true\n")
+        with pytest.raises(InputError, match=r"row 1: no row of '(firmware|mpich)'.* to remove"):
+            read_matrix(site)
+
+
 def test_a_site_extends_the_matrix(tmp_path):
     site = tmp_path / "site.toml"
     site.write_text(

@@ -17,6 +17,7 @@ from softib.errors import InputError, PeerError
 from softib.tenants.accounts import Account
 from softib.tenants.intruders import Intruder
 from softib.tenants.isolation import isolation_of
+from softib.tenants.service import AWAY
 from softib.tenants.state import State
 from softib.tenants.subnet import Held
 from softib.tenants.writer import Request
@@ -288,7 +289,7 @@ def test_a_misspelt_name_or_another_type_is_400(ask, service, method, path, body
 
 def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monkeypatch):
     monkeypatch.setattr(service, "programmer", object())
-    assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": "no subnet in this test"})
+    assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": AWAY})
 
 
 def test_a_revision_without_rows_cannot_be_undone(ask, service):
@@ -563,6 +564,41 @@ def test_a_change_that_reached_some_ports_names_them(ask, service, served, monke
     assert "state is unknown" in answer["error"]
 
 
+def test_a_port_that_was_never_read_has_each_of_its_names(ask, service, monkeypatch):
+    """Its row in the database has the names by PortGUID and NodeGUID; a client may use either, also with 0x and capitals."""
+    from softib.tenants.model import CableEnd, IsolatedPort
+    from softib.web.ufm import action_calls
+
+    host = CableEnd(0xAB00, 1, "000000000000ab01_1")
+    cable = IsolatedPort(1.0, (host, CableEnd(0xCD00, 7, "000000000000cd00_7")))
+    monkeypatch.setattr(action_calls, "switched", lambda wire, cables, phys, away: [((0xCD00, 7), "") for _ in cables])
+    monkeypatch.setattr(service, "wire", lambda: nullcontext(None))
+    for name, status in (
+        ("000000000000ab01_1", 200),
+        ("000000000000ab00_1", 200),
+        (" 0xAB00_1", 200),
+        ("000000000000cd00_7", 200),
+        ("000000000000ab00_2", 404),
+        ("000000000000ab01_x", 404),
+        ("ab00", 404),
+    ):
+        monkeypatch.setitem(service.state.isolated, "000000000000ab01_1", cable)
+        body = {"ports": [name], "ports_policy": "HEALTHY"}
+        assert ask("PUT", "/ufmRest/app/unhealthy_ports", body)[0] == status, name
+        assert ("000000000000ab01_1" in service.state.isolated) == (status == 404)
+
+
+@pytest.mark.parametrize("policy", ["UNHEALTHY", "HEALTHY"])
+def test_an_act_while_the_fabric_is_down_is_503(ask, policy):
+    """The service without a subnet opens no wire: clients send the request again, and read nothing of softib's commands."""
+    ports = [p["name"] for p in ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1][:1]]
+    status, answer = ask("PUT", "/ufmRest/app/unhealthy_ports", {"ports": ports, "ports_policy": policy})
+    assert status == 503 and "send the request again" in answer["error"] and "softib" not in answer["error"]
+    switch = ask("GET", "/ufmRest/resources/systems?type=switch")[1][0]["guid"]
+    action = "mark_device_unhealthy" if policy == "UNHEALTHY" else "mark_device_healthy"
+    assert ask("POST", "/ufmRest/actions", {"action": action, "object_ids": [switch]})[0] == 503
+
+
 def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accounts, monkeypatch):
     """It may not take the manager's port, so the answer is to try again; a partition without ports is made."""
     monkeypatch.setattr(type(service), "is_read", property(lambda self: False))
@@ -613,6 +649,34 @@ def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeyp
     assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": [f"{guid:016x}"]})[0] == 200
     (finding,) = [f for f in service.findings() if "do not check" in f.text]
     assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
+
+
+def test_a_guid_with_two_memberships_is_400(ask, service):
+    body = {"pkey": "0x5", "guids": [GUID, GUID.upper()], "memberships": ["full", "limited"]}
+    for method in ("POST", "PUT"):
+        status, answer = ask(method, "/ufmRest/resources/pkeys", body)
+        assert status == 400 and f"{GUID} is given as a full and as a limited member" in answer["error"]
+    assert 5 not in service.state.partitions
+    assert ask("POST", "/ufmRest/resources/pkeys", {**body, "memberships": ["full", "full"]}) == (200, {})
+    members = [{"guid": GUID, "membership": m} for m in ("full", "limited")]
+    for content, why in (({"guids": members}, "two"), ({"guids": [], "qos_conf": {"service_level": True}}, "a flag")):
+        body = {"format": "ufm", "content": {"0x6": content}, "dry_run": True}
+        assert ask("POST", "/tenants/v1/import", body)[0] == 400, why
+
+
+def test_the_end_of_no_quarantine_is_404(ask, service):
+    assert ask("DELETE", "/tenants/v1/quarantine/0x777")[0] == 404
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x777"})[0] == 200
+    assert ask("DELETE", "/tenants/v1/quarantine/0x777")[0] == 409, "it has a partition"
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x777")[0] == 200
+    assert [ask("DELETE", "/tenants/v1/quarantine/0x777")[0] for _ in range(2)] == [200, 404]
+
+
+def test_a_switch_that_refused_a_packet_is_named_with_its_port():
+    name_of = {5: "leaf-1[0]"}.get
+    line = Intruder(0.0, 259, 3, 4, 0x8005, 5, 7).named(lambda lid: name_of(lid, f"LID {lid}"))
+    assert "; port 7 of leaf-1 refused it (trap 259)" in line
+    assert "port 7 of LID 6 refused" in Intruder(0.0, 259, 3, 4, 0x8005, 6, 7).named(lambda lid: f"LID {lid}")
 
 
 def test_a_refused_packet_without_a_p_key_says_so():

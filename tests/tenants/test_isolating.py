@@ -172,7 +172,9 @@ def test_a_port_is_released_by_the_next_service(fabric, served, restarts):
     else:
         named = {"port": host["peer"], "PeerGUID": host["systemID"], "PeerNodeDesc": "host-0006"}
         assert named == {key: listed[key] for key in named}
-    assert served.ask("PUT", unhealthy, {**body, "ports_policy": "HEALTHY"})[0] == 200
+    by_node = f"{host['systemID']}_{host['number']}"
+    assert by_node != host["name"], "the port has its own GUID"
+    assert served.ask("PUT", unhealthy, {"ports": [by_node], "ports_policy": "HEALTHY"})[0] == 200
     assert disabled(fabric) == 0
     assert isolated(served) == []
     assert served.ask("PUT", unhealthy, body, X_Request_Id=restarts)[0] == 200

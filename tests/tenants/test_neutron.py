@@ -90,6 +90,9 @@ def test_what_is_no_partition_is_done_for_the_driver(ask, driver):
     [
         ("Network", {**NETWORK, "provider:segmentation_id": 0}, 400),
         ("Network", {**NETWORK, "provider:segmentation_id": 70000}, 400),
+        ("Network", {**NETWORK, "provider:segmentation_id": 0x8004}, 400),
+        ("Network", {**NETWORK, "provider:segmentation_id": True}, 400),
+        ("Port", {**BARE, "extra_dhcp_opts": [{"opt_name": True, "opt_value": CLIENT_ID}]}, 400),
         ("Network", {"name": "no id"}, 400),
         ("Subnet", NETWORK, 400),
         ("Network", {**NETWORK, "id": "another", "provider:segmentation_id": 9}, 409),

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
 from softib.errors import InputError
+from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.sm.managers.partition_table import queue_changed
 from softib.sm.sweep import between_sweeps
@@ -159,7 +161,9 @@ def test_health_says_when_the_manager_answered_and_what_waits(lab, monkeypatch):
     )
     assert f"{lab.service.view.manager:016x}" in health.manager_port
     monkeypatch.setattr("softib.tenants.subnet.live_master", lambda wire: None)  # no answer to Get(SMInfo)
-    until(lambda: lab.service.programmer.call(look) or lab.service.health().status == "degraded")
+    until(lambda: lab.service.programmer.call(look) or lab.service.health().manager_reached is False)
+    assert lab.service.health().status == "degraded", "from the first look without an answer"
+    until(lambda: lab.service.programmer.call(look) or lab.service.programmer.problem)
     sick = lab.service.health()
     assert "does not answer" in sick.problem and sick.manager_reached is False
     assert sick.manager_answered_s >= health.manager_answered_s
@@ -229,6 +233,27 @@ def test_a_key_that_a_port_still_holds_is_not_given_out(lab, monkeypatch):
     lab.service.quarantine.refuse_held(0x321)
     monkeypatch.undo()
     until(lambda: lab.service.programmer.master.look() or not lab.service.programmer.master.problem)
+
+
+def test_the_mtu_of_a_switchs_port_0_is_its_capability(lab):
+    """OpenSM sets NeighborMTU at ports with a cable only, so port 0 keeps a value that says nothing (IBA 14.2.5.6)."""
+    view = SubnetView(lab.service._open_wire)
+    view.discover()
+    try:
+        db = view._reader.subnet.db
+        rows = np.flatnonzero(db.is_switch[db.port_node] & (db.port_num == 0))
+        info = db.port_info.copy()
+        info[rows] = 0
+        for name in ("lid", "mtu_cap"):
+            field = getattr(PortInfo, name)
+            values = info[rows]
+            field.set(values, field.get(db.port_info[rows]))
+            info[rows] = values
+        db.port_info = info
+        ports = [p for p in view._found(view._reader) if p.switch]
+        assert len(ports) == len(rows) and {p.mtu for p in ports} == {5}, "4,096 bytes, although NeighborMTU is 0"
+    finally:
+        view.close()
 
 
 def test_a_port_has_room_for_its_own_table(lab):

@@ -71,12 +71,14 @@ def test_it_returns_to_its_own_members_and_by_an_undo(lab, silent):
 
 def test_an_operator_frees_it(lab, silent):
     guid, _ = left_behind(lab, silent, 0x204)
-    done = lab.service.change(lambda d: changes.release(d, 0x204), "olga", RELEASE)
+    done = lab.service.change(
+        lambda d: changes.release(d, 0x204, lab.service.clock(), lab.service.quarantine.occupied), "olga", RELEASE
+    )
     assert done.released == {0x204}
     assert not [r for r in lab.service.quarantine.resting() if r.pkey == "0x204"]
     assert lab.settled(add(lab, 0x204, members(lab.hosts[2]))).state == "programmed"
     with pytest.raises(Refused, match="it is not in quarantine"):
-        lab.change(lambda d: changes.release(d, 0x204))
+        lab.change(lambda d: changes.release(d, 0x204, lab.service.clock(), lab.service.quarantine.occupied))
     assert lab.settled(delete(lab, 0x204)).state == "programmed"
     assert 0x8204 in lab._table(lab.rows[guid])
 
@@ -86,7 +88,9 @@ def test_a_restart_does_not_forget_it(lab, silent):
     lab.restart()
     with pytest.raises(Refused, match="0x205 may still be"):
         lab.service.quarantine.refuse_held(0x205)
-    lab.service.change(lambda d: changes.release(d, 0x205), "olga", RELEASE)
+    lab.service.change(
+        lambda d: changes.release(d, 0x205, lab.service.clock(), lab.service.quarantine.occupied), "olga", RELEASE
+    )
     lab.restart()
     lab.service.quarantine.refuse_held(0x205)
 

@@ -100,6 +100,7 @@ def test_members_meet_and_others_are_refused(fabric, served, guids):
     is_named = lambda findings: [f for f in findings if f["kind"] == "intruder" and f["where"] == guids[X]]
     found = is_named(served.until("/tenants/v1/findings", is_named))
     assert f"{X}[1] sent to {A}[1] with P_Key 0x8006" in found[0]["text"] and "trap 259" in found[0]["text"]
+    assert re.search(r"; port \d+ of \S+ refused it", found[0]["text"]), found
 
 
 @pytest.mark.slow

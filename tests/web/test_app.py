@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -246,3 +248,15 @@ def test_a_file_is_routed_when_a_path_is_asked_for(fabric):
     assert code == 200 and not told["ended"] and client.get("/api/v1/fabric")[1]["paths"]
     found = softib.route(fabric).path(names[0], names[1])
     assert [h["out_port"] for h in told["hops"]] == [h.out_port for h in found.hops]
+
+
+def test_no_warning_of_the_framework_is_printed():
+    """FastAPI's own filter may be lost, because another thread leaves catch_warnings; here it is never set."""
+    program = (
+        "import warnings, softib.web.server\n"
+        "warnings.simplefilter = lambda *words, **named: None\n"
+        "from softib.web.app import app_of\n"
+        "app_of(None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -135,8 +135,9 @@ def audit(
         findings += judge(evidence)
     elif managers is not None:
         raise InputError("--managers is compared with running managers; add a fabric")
-    findings += _of_files(options, partitions)
-    unjudged = list(evidence.unread)
+    of_files, not_as_written = _of_files(options, partitions)
+    findings += of_files
+    unjudged = [*evidence.unread, *not_as_written]
     if rehearse:
         unjudged += _unlike_running(source, options, partitions)
     if source and managers is None:
@@ -215,20 +216,24 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
     return evidence
 
 
-def _of_files(options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None) -> list[Finding]:
-    from softib.diags.hardening.options import judge_options, judge_partitions
+def _of_files(
+    options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
+) -> tuple[list[Finding], list[str]]:
+    """Return the findings of a manager's files, and the statements that the manager does not use as written."""
+    from softib.diags.hardening.options import judge_options, judge_partitions, not_as_written
     from softib.input_files import read_text
     from softib.sm.managers.partitions import parse_partitions
     from softib.sm.options.opensm_conf import as_opensm_reads
 
-    findings: list[Finding] = []
+    findings, remarks = list[Finding](), list[str]()
     if options is not None:
         name = os.fspath(options)
         stated = as_opensm_reads(read_text(name, "file of the subnet manager", errors="replace"))
         if not stated.lines:
             raise InputError(f"{name}: this is not an options file of OpenSM (opensm -c FILE writes one)")
         findings += judge_options(stated, name)
+        remarks += not_as_written(stated, name)
     if partitions is not None:
         name = os.fspath(partitions)
         findings += judge_partitions(parse_partitions(read_text(name, "file of the subnet manager"), name), name)
-    return findings
+    return findings, remarks

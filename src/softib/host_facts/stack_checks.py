@@ -45,7 +45,8 @@ def stack_faults(hosts: Sequence[HostStack], rows: list[MatrixRow]) -> list[Stac
         faults[host.source] += [*_pcie(host), *_mtu(host), *_numa(host), *_virtual_functions(host)]
         unread = (StackFault("unread", host.host, "", line, "readable files", "host") for line in host.unread)
         faults[host.source] += unread
-    for source, fault in _mixed(hosts):
+    refused = {(source, fault.check, fault.where) for source, own in faults.items() for fault in own}
+    for source, fault in _mixed(hosts, refused):
         faults[source].append(fault)
     return [fault for host in hosts for fault in faults[host.source]]
 
@@ -96,9 +97,10 @@ def _virtual_functions(host: HostStack) -> Iterator[StackFault]:
                 yield StackFault("vf-pkey", host.host, f"{a.name}/{p.number}", "no P_Key", "one or more", "IBA 10.9.1")
 
 
-def _mixed(hosts: Sequence[HostStack]) -> Iterator[tuple[str, StackFault]]:
-    """Yield facts whose value most others have differently: of adapters of one kind, and of
-    hosts."""
+def _mixed(hosts: Sequence[HostStack], refused: set[tuple[str, str, str]]) -> Iterator[tuple[str, StackFault]]:
+    """Yield facts that differ between adapters of one kind, and between hosts. The value of most of
+    them is expected of the others; a value that is ``refused`` anywhere (source, fact, place) is
+    expected of none, and without such a majority the values only differ."""
     groups: dict[tuple[str, str], list[tuple[HostStack, StackFact]]] = defaultdict(list)
     for host in hosts:
         for fact in host.settings:
@@ -108,15 +110,20 @@ def _mixed(hosts: Sequence[HostStack]) -> Iterator[tuple[str, StackFault]]:
         counts = Counter(fact.value for _, fact in members)
         if len(counts) < 2:
             continue
-        usual, times = min(counts.items(), key=lambda item: (-item[1], item[0]))
-        what = "adapters" if members[0][1].kind else "hosts"
+        bad = {fact.value for host, fact in members if (host.source, fact.name, fact.where) in refused}
+        good = [value for value in counts if value not in bad]
+        usual = next((value for value in good if 2 * counts[value] > len(members)), "")
+        single, plural = ("adapter", "adapters") if members[0][1].kind else ("host", "hosts")
+        of = counted(len(members), single)
+        if usual:
+            expected, right = f"{usual}, as {counts[usual]} of {of}", {usual}
+        else:
+            listed = ", ".join(f"{value} ({counts[value]})" for value in sorted(counts, key=lambda v: (-counts[v], v)))
+            expected, right = f"one value; {of} have {listed}", set(good) if len(good) == 1 else set()
         for host, fact in members:
-            if fact.value != usual:
-                expected = f"{usual}, as {times} of {counted(len(members), what[:-1])}"
-                yield (
-                    host.source,
-                    StackFault(f"mixed-{_letters(name)}", host.host, fact.where, fact.value, expected, what),
-                )
+            if fact.value not in right:
+                check = f"mixed-{_letters(name)}"
+                yield host.source, StackFault(check, host.host, fact.where, fact.value, expected, plural)
 
 
 def _letters(name: str) -> str:

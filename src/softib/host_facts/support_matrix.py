@@ -71,8 +71,25 @@ def read_matrix(path: str | os.PathLike[str] | None = None) -> list[MatrixRow]:
     builtin = _rows(files("softib.host_facts").joinpath("support_matrix.toml").read_text(), "support_matrix.toml")
     rows = {(r.fact, r.kind): r for r in builtin}
     if path is not None:
-        rows |= {(r.fact, r.kind): r for r in _rows(read_text(path, "support matrix", MOST), shown(os.fspath(path)))}
-    return [r for r in rows.values() if not r.remove]
+        where = shown(os.fspath(path))
+        for number, row in enumerate(_rows(read_text(path, "support matrix", MOST), where), 1):
+            if row.remove:
+                _remove(rows, row, f"{where}: row {number}")
+            else:
+                rows[row.fact, row.kind] = row
+    return list(rows.values())
+
+
+def _remove(rows: dict[tuple[str, str], MatrixRow], row: MatrixRow, where: str) -> None:
+    """Remove the row of a fact and kind; without a kind, all rows of the fact."""
+    matches = [key for key in rows if key[0] == row.fact and row.kind in ("", key[1])]
+    if not matches:
+        kinds = ", ".join(kind for fact, kind in rows if fact == row.fact and kind)
+        listed = f"; the kinds with a row are {kinds}" if kinds else ""
+        of_kind = f" of kind {shown(row.kind)[:40]!r}" if row.kind else ""
+        raise InputError(f"{where}: no row of {row.fact!r}{of_kind} to remove{listed}")
+    for key in matches:
+        del rows[key]
 
 
 def _rows(text: str, where: str) -> Iterator[MatrixRow]:

@@ -155,11 +155,13 @@ def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float 
     return f"{pkey_text(pkey)} deleted"
 
 
-def release(draft: Draft, pkey: int) -> str:
+def release(draft: Draft, pkey: int, now_s: float, occupied: Occupied) -> str:
     """End the quarantine of a P_Key without a partition. The operator confirms that ports that were
     not read since the partition ended do not have the key."""
     if draft.partition(pkey) is not None:
         raise Refused(f"{pkey_text(pkey)} has a partition; it is not in quarantine")
+    if draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
+        raise NotThere(f"{pkey_text(pkey)} is not in quarantine; GET /tenants/v1/quarantine lists the P_Keys in it")
     draft.quarantine[pkey] = None
     return f"{pkey_text(pkey)} released"
 

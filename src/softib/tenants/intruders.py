@@ -38,7 +38,7 @@ REST_S = 1.0
 @dataclass(frozen=True)
 class Intruder:
     """``lid`` sent a packet to ``target`` (LIDs) with ``key``; ``reporter``: LID of the port that refused it and
-    reported it with ``trap``."""
+    reported it with ``trap``; ``portnum``: port of the switch of trap 259."""
 
     at_s: float
     trap: int
@@ -46,11 +46,14 @@ class Intruder:
     target: int
     key: int
     reporter: int
+    portnum: int = 0
 
     def named(self, name_of: Callable[[int], str]) -> str:
         """Return one line; ``name_of`` gives the port of a LID."""
         kind = "Q_Key" if self.trap == BAD_QKEY else "P_Key"
-        where = f"a switch port (LID {self.reporter})" if self.trap == BAD_SWITCH_PKEY else name_of(self.reporter)
+        where = name_of(self.reporter)
+        if self.trap == BAD_SWITCH_PKEY:
+            where = f"port {self.portnum} of {where.removesuffix('[0]')}" if self.portnum else f"a port of {where}"
         sent = f"{name_of(self.lid)} sent to {name_of(self.target)} with {kind} {self.key:#x}"
         if kind == "P_Key" and not self.key & DEFAULT_BASE:  # an entry without a partition (IBA 10.9.1.1)
             sent += " (no P_Key: its table has none at the index of its queue pair, for example after a removal)"
@@ -155,7 +158,9 @@ class IntruderWatch:
         kind = TrapBadSwitchPKey if trap == BAD_SWITCH_PKEY else TrapBadKey
         key = TrapBadSwitchPKey.pkey.get(details) if trap == BAD_SWITCH_PKEY else TrapBadKey.key.get(details)
         lids = int(kind.lid1.get(details)), int(kind.lid2.get(details))
-        self._reports.append(Intruder(self.clock(), trap, *lids, int(key), int(Notice.issuer_lid.get(notice))))
+        portnum = int(TrapBadSwitchPKey.portnum.get(details)) if trap == BAD_SWITCH_PKEY else 0
+        issuer = int(Notice.issuer_lid.get(notice))
+        self._reports.append(Intruder(self.clock(), trap, *lids, int(key), issuer, portnum))
 
 
 def _request(message: bytes, dlid: int) -> MadBatch:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 
+from softib.errors import PeerError
 from softib.tenants.managers import Manager
 from softib.tenants.model import guid_text
 from softib.tenants.subnet import SubnetView
@@ -30,8 +31,16 @@ class MasterWatch:
         self.reached: bool | None = None
         self.answered_s: float | None = None
         """Clock time of the master's last answer."""
+        self.rival = False
+        """Whether another manager is the master, and confirmed it at the last look."""
         self._due = 0.0
         self._silent = 0
+
+    @property
+    def doubt(self) -> str:
+        """Return ``problem``, or that the master did not answer the last look: changes are still
+        passed to it, because it may be busy with a sweep."""
+        return self.problem or ("" if self.reached is not False else f"{self._unanswered()}")
 
     def due_s(self) -> float:
         """Return seconds until the next look."""
@@ -40,7 +49,11 @@ class MasterWatch:
     def look(self) -> bool:
         """Read which port is the master's, and return whether the service's manager has become the master again."""
         self._due = time.monotonic() + LOOK_S
-        self.reached = self.view.look_for_master()
+        try:
+            self.reached = self.view.look_for_master()
+        except PeerError:
+            self.reached = False
+            raise
         self._silent = 0 if self.reached else self._silent + 1
         if self.reached:
             self.answered_s = time.time()
@@ -52,22 +65,34 @@ class MasterWatch:
         return bool(before) and not self.problem
 
     def _rival(self) -> str:
+        """Return that the ports name another manager as the master. It may have ended since."""
         master = self.view.manager
-        if self.manager.is_master(master):
+        other = not self.manager.is_master(master)
+        self.rival = other and bool(self.reached)
+        if not other:
             return ""
         port = self.view.ports.get(master)
         where = f"{port.name} ({guid_text(master)})" if port is not None else "a switch or an unknown port"
+        title = self.manager.title
+        if not self.reached:
+            return (
+                f"the ports name the manager at {where} as the master, which does not answer; changes are durable, "
+                f"and are programmed when the master is {title}: start it if it does not run"
+            )
         return (
-            f"{where} is the master subnet manager, not {self.manager.title}; changes are durable, and are programmed "
-            f"when it is the master again: {self.manager.advice}"
+            f"{where} is the master subnet manager, not {title}; changes are durable, and are programmed when it is "
+            f"the master again: {self.manager.advice}"
         )
 
     def _silence(self) -> str:
         if self._silent < SILENT_LOOKS:
             return ""
+        return (
+            f"{self._unanswered()}; changes are durable, and are programmed when it answers: "
+            f"start {self.manager.title} again"
+        )
+
+    def _unanswered(self) -> str:
         port = self.view.ports.get(self.view.manager)
         where = f"at {port.name} ({guid_text(port.guid)})" if port is not None else "that the ports name"
-        return (
-            f"the master subnet manager {where} does not answer; changes are durable, and are programmed when it "
-            f"answers: start {self.manager.title} again"
-        )
+        return f"the master subnet manager {where} does not answer"

@@ -7,7 +7,7 @@ of a host's port or of a virtual function.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from softib.errors import InputError
@@ -27,9 +27,11 @@ __all__ = [
     "Qos",
     "Tenant",
     "guid_text",
+    "members_of",
     "parse_guid",
     "parse_pkey",
     "pkey_text",
+    "port_of",
 ]
 
 FULL_BIT = 0x8000
@@ -97,6 +99,10 @@ class CableEnd:
     def end(self) -> tuple[int, int]:
         """Return NodeGUID and portnum."""
         return self.guid, self.portnum
+
+    def has_name(self, name: str) -> bool:
+        """Return whether ``name`` means this port: by its PortGUID as in :attr:`name`, or by its NodeGUID."""
+        return port_of(name) in (port_of(self.name), self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +196,25 @@ def parse_pkey(text: object) -> int:
     if not 0 <= value <= 0xFFFF or not value & DEFAULT_BASE:
         raise InputError(f"pkey {str(text)[:24]!r} is not possible; use a hexadecimal P_Key of 0x1 to 0x7fff")
     return value & DEFAULT_BASE
+
+
+def members_of(listed: Iterable[tuple[int, Member]]) -> dict[int, Member]:
+    """Return members by GUID. Raises :class:`InputError` if a GUID has two memberships."""
+    out: dict[int, Member] = {}
+    for guid, member in listed:
+        if out.setdefault(guid, member).full != member.full:
+            raise InputError(f"GUID {guid_text(guid)} is given as a full and as a limited member; remove one")
+    return out
+
+
+def port_of(name: str) -> tuple[int, int] | None:
+    """Return GUID and number of a port from its UFM name, ``GUID_NUMBER``; None for other text."""
+    guid, _, number = name.strip().rpartition("_")
+    try:
+        port = int(guid, 16), int(number)
+    except ValueError:
+        return None
+    return port if 0 <= port[0] < 1 << 64 else None
 
 
 def parse_guid(text: object) -> int:

@@ -21,6 +21,7 @@ from softib.tenants.model import (
     Partition,
     Qos,
     guid_text,
+    members_of,
     parse_guid,
     parse_pkey,
 )
@@ -212,9 +213,11 @@ def _of_ufm(text: str, given: object) -> Partition:
         raise InputError(f"{where}: guids must be a list of mappings")
     flag = lambda of, key, default: _one_of(of.get(key), (True, False), default, f"{where}: {key}")
     full = lambda of, key: _one_of(of.get(key), ("full", "limited"), "full", f"{where}: {key}")
-    members = {parse_guid(g.get("guid")): Member(full(g, "membership") == "full") for g in listed}
+    members = members_of((parse_guid(g.get("guid")), Member(full(g, "membership") == "full")) for g in listed)
     qos = given.get("qos_conf") or {}
     try:
+        if any(isinstance(value, bool) for value in qos.values()):
+            raise TypeError
         q = Qos(int(qos.get("mtu_limit", 2)), int(qos.get("service_level", 0)), float(qos.get("rate_limit", 2.5)))
     except (AttributeError, OverflowError, TypeError, ValueError):
         raise InputError(f"{where}: qos_conf must be mtu_limit, service_level and rate_limit") from None

@@ -423,7 +423,7 @@ class Programmer:
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
-            self.drifts.enter(drifts, bool(self.master.problem))
+            self.drifts.enter(drifts, self.master.rival)
         if self.master.problem:
             return
         self._hand_over()

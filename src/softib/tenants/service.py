@@ -36,6 +36,8 @@ __all__ = ["RELEASE", "Health", "TenantService"]
 
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
+AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
+"""The error if the fabric was stopped, or the device removed, after the start of the service."""
 TRY_S = 1.0
 """Minimum time between two writes that check the database."""
 
@@ -199,7 +201,10 @@ class TenantService:
     @contextmanager
     def wire(self) -> Iterator[MadWire]:
         """Return another wire into the subnet, separate from the programmer's."""
-        opened = self._open_wire()
+        try:
+            opened = self._open_wire()
+        except InputError:
+            raise PeerError(AWAY) from None
         try:
             yield opened.wire
         finally:
@@ -227,7 +232,7 @@ class TenantService:
         p = self.programmer
         if p is None:
             return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
-        problem = p.problem or ("" if p.ready.is_set() else "the subnet has not been read yet")
+        problem = p.problem or (p.master.doubt if p.ready.is_set() else "the subnet has not been read yet")
         port = self.view.ports.get(self.view.manager)
         waiting, pending = p.unfinished()
         return Health(
@@ -277,8 +282,8 @@ class TenantService:
             try:
                 view.discover()
                 view.read(view.ports)
-            except InputError as error:
-                raise PeerError(str(error)) from None
+            except InputError:
+                raise PeerError(AWAY) from None
             finally:
                 view.close()
         with self.writer.lock:

@@ -153,7 +153,10 @@ class SubnetView:
         blocks = pkey_blocks(db, rows)
         behind = np.where(peer >= 0, peer, 0)
         enforced = np.where((peer >= 0) & db.is_switch[db.port_node[behind]], pkey_blocks(db, behind), 0)
-        lids, mtus = PortInfo.lid.get(db.port_info[rows]), PortInfo.neighbor_mtu.get(db.port_info[rows])
+        info = db.port_info[rows]
+        lids, port0 = PortInfo.lid.get(info), switch & (db.port_num[rows] == 0)
+        # OpenSM leaves NeighborMTU of port 0 as it is.
+        mtus = np.where(port0, PortInfo.mtu_cap.get(info), PortInfo.neighbor_mtu.get(info))
         owners = set(db.vports.owner[db.vports.index > 0].tolist())
         physical: dict[int, Port] = {}
         for i, row in enumerate(rows.tolist()):

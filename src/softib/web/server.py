@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,9 @@ DEFAULT_PORT = 8470
 CLOSING_S = 2.0
 """Maximum time in seconds for the present round and answers to finish; then the process ends."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
+# FastAPI turns this warning about its use of pydantic off with catch_warnings, which another thread that leaves
+# catch_warnings at the same time (as Numba does) turns on again.
+warnings.filterwarnings("ignore", "The '[a-z_]+' attribute with value .* was provided to the `Field", UserWarning)
 
 
 def serve(

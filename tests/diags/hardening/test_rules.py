@@ -9,7 +9,7 @@ import pytest
 
 from softib.diags.finding import CODES, Location
 from softib.diags.hardening.evidence import EndPort, Evidence, Manager
-from softib.diags.hardening.options import judge_options, judge_partitions
+from softib.diags.hardening.options import judge_options, judge_partitions, not_as_written
 from softib.diags.hardening.rules import judge
 from softib.sm.managers.partitions import parse_partitions
 from softib.sm.options.opensm_conf import as_opensm_reads
@@ -57,6 +57,10 @@ WRONG = {
     "partition-unused": lambda e: change(
         e, 1, pkeys=(LIMITED, RED, 0x8003), leaf_pkeys=frozenset({LIMITED, RED, 0x8003})
     ),
+    "partition-everyone": lambda e: [
+        change(e, n, pkeys=(*e.ports[n].pkeys, 0x8003), leaf_pkeys=frozenset({*e.ports[n].pkeys, 0x8003}))
+        for n in range(1, 5)
+    ],
     "partition-mixed": lambda e: [
         change(e, n, pkeys=(LIMITED, key), leaf_pkeys=frozenset({LIMITED, key}))
         for n, key in ((1, RED), (2, RED), (3, RED & 0x7FFF), (4, RED & 0x7FFF))
@@ -158,6 +162,9 @@ def test_defaults_of_opensm_are_judged_where_a_file_is_silent():
         ("red=0x1: 0x2=full, 0x3=full;", []),  # OpenSM makes every port a limited member of the default partition then
         ("red=0x1: 0x2=full; red=0x1: 0x2=limited;", ["partition-unused"]),
         ("red=0x1: 0x2=full, ALL=limited;", []),
+        ("Default=0x7fff: ALL=limited, SELF=full; red=0x1: ALL=full;", ["partition-everyone"]),
+        ("red=0x1: 0x2=limited, ALL_CAS=full;", ["partition-everyone"]),
+        ("red=0x1: ALL_SWITCHES=full, ALL=limited;", []),
         ("red=0x1: 0x2=full, 0x3=full, 0x4=limited;", []),
         ("red=0x1: 0x2=full, 0x3=both, 0x4=limited, 0x5;", ["partition-mixed"]),
         ("red=0x1: 0x2=full, 0x3=full, 0x4, 0x5, 0x3=limited;", []),
@@ -165,6 +172,20 @@ def test_defaults_of_opensm_are_judged_where_a_file_is_silent():
 )
 def test_partitions(text, found):
     assert [f.code for f in judge_partitions(parse_partitions(text), "partitions.conf")] == found
+
+
+def test_statements_that_opensm_does_not_use_as_written_are_named():
+    text = "m_key_protection_level 9\nm_key_lease_period abc\nsa_key zzz\nbogus_option 3\nm_key 0x11\n"
+    lines = list(not_as_written(as_opensm_reads(text), "o.conf"))
+    assert [(int(line.split(":")[1]), line.split()[1].strip(":")) for line in lines] == [
+        (1, "m_key_protection_level"),
+        (2, "m_key_lease_period"),
+        (3, "sa_key"),
+        (4, "bogus_option"),
+    ]
+    of_ufm = as_opensm_reads(text + "m_key_per_port TRUE\n")
+    assert len(list(not_as_written(of_ufm, "o.conf"))) == 3, "options of UFM's OpenSM are not mistakes"
+    assert list(not_as_written(as_opensm_reads("m_key 0x11\npart_enforce both\n"), "o.conf")) == []
 
 
 def test_every_code_of_an_audit_is_on_its_page():

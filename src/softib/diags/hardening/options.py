@@ -11,7 +11,7 @@ from softib.diags.hardening.evidence import DEFAULT_BASE
 from softib.sm.managers.partitions import FULL, Partition
 from softib.sm.options.opensm_conf import Stated, shown
 
-__all__ = ["judge_options", "judge_partitions"]
+__all__ = ["judge_options", "judge_partitions", "not_as_written"]
 
 MANAGER_CONSOLE = code(
     "manager-console",
@@ -76,6 +76,15 @@ def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
     yield from _of_ufm(stated, name)
 
 
+def not_as_written(stated: Stated, name: str) -> Iterator[str]:
+    """Yield the statements of the options file ``name`` that OpenSM ignores or replaces, one line
+    each. A file of UFM has many options that OpenSM 3.3 does not have."""
+    of_ufm = any(option in stated.unknown for option in UFM_ONLY)
+    for remark in sorted(stated.remarks, key=lambda r: r.line):
+        if remark.kind != "unknown" or not of_ufm:
+            yield f"{name}:{remark.line}: {remark}"
+
+
 def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
     """Yield options that UFM's OpenSM has, in a file that states one of them."""
     if not any(option in stated.unknown for option in UFM_ONLY):
@@ -108,6 +117,9 @@ def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding
             if full:
                 message = f"{where}: {' and '.join(full)} are full members"
                 yield finding(rules.PARTITION_DEFAULT_FULL, (), message, {"file": name})
+        elif full := [str(who) for who in ("ALL", "ALL_CAS") if last.get(who, 0) & FULL]:
+            message = f"{where}: {' and '.join(full)} are full members"
+            yield finding(rules.PARTITION_EVERYONE, (), message, {"file": name})
         elif last and all(isinstance(who, int) for who in last):  # the ports of a keyword are the fabric's
             yield from _of_members(where, name, {f"{guid:#018x}": bool(bits & FULL) for guid, bits in last.items()})
 

@@ -72,6 +72,12 @@ PARTITION_DEFAULT_FULL = code(
     "hosts are full members of the default partition: each reaches all its members regardless of other partitions",
     "use 'Default=0x7fff, ipoib: ALL=limited, SELF=full;' in partitions.conf (UFM: default_membership = limited)",
 )
+PARTITION_EVERYONE = code(
+    "partition-everyone",
+    Severity.WARNING,
+    "all hosts are full members of one partition: each reaches all others, whatever other partitions there are",
+    "list the ports of the partition, or use ALL=limited with the ports of the servers full",
+)
 PARTITION_MIXED = code(
     "partition-mixed",
     Severity.INFO,
@@ -203,6 +209,9 @@ def _partitions(e: Evidence) -> Iterator[Finding]:
     unused = []
     for base, members in sorted(holders.items()):
         full, limited = ([p for p, whole in members if whole is kind] for kind in (True, False))
+        if len(holders) > 1 and len(full) == len(e.hosts) > 2:
+            message = f"all {len(full)} ports of hosts are full members of partition {base:#06x}"
+            yield finding(PARTITION_EVERYONE, (), message, {"partition": base})
         if len(full) > 1 and len(limited) > 1:
             yield finding(
                 PARTITION_MIXED,

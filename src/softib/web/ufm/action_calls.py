@@ -181,7 +181,7 @@ def _ends(reading: Reading, service: TenantService, name: str) -> tuple[CableEnd
     ends = () if row is None else tuple(rows.cable_end(r) for r in (row, rows.peer(row)) if r >= 0)
     if len(ends) < 2:
         isolated = list(service.state.isolated.values())
-        holds = lambda one: (not ends and one.name == name.strip()) or (ends and one.end == ends[0].end)
+        holds = lambda one: (not ends and one.has_name(name)) or (ends and one.end == ends[0].end)
         ends = next((port.ends for port in isolated if any(map(holds, port.ends))), ends)
     if not ends:
         raise HTTPException(404, f"port {name[:64]!r} does not exist; use GUID_NUMBER, for example 0002c903000e0b72_1")

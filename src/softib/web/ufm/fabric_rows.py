@@ -13,7 +13,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
-from softib.tenants.model import CableEnd, guid_text
+from softib.tenants.model import CableEnd, guid_text, port_of
 from softib.web.now import Now
 
 __all__ = ["FabricRows", "guid_of", "page_of"]
@@ -66,14 +66,10 @@ class FabricRows:
 
     def find(self, name: str) -> int | None:
         """Return the row of a port by its UFM name."""
-        text, _, number = name.strip().rpartition("_")
-        try:
-            guid, portnum = int(text, 16), int(number)
-        except ValueError:
+        port = port_of(name)
+        if port is None:
             return None
-        f = self.fabric
-        if not 0 <= guid < 1 << 64:
-            return None
+        f, (guid, portnum) = self.fabric, port
         matches = np.flatnonzero(f.port_guid == np.uint64(guid))
         nodes = np.flatnonzero(f.node_guid == np.uint64(guid))
         rows = [*matches.tolist(), *(r for n in nodes.tolist() for r in f.ports_of(n))]

@@ -18,6 +18,7 @@ from softib.web.rows import MOST, counters_of
 from softib.web.served import Served
 from softib.web.ufm.authority import account_of
 from softib.web.ufm.fabric_calls import Reading
+from softib.web.ufm.numbers import Whole
 
 __all__ = ["add_monitoring_calls"]
 
@@ -45,7 +46,7 @@ TELEMETRY = {
 
 
 class _External(BaseModel):
-    event_id: int = 551
+    event_id: Whole = 551
     description: str
     external_event_name: str = ""
     external_event_type: str = ""

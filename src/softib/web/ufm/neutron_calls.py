@@ -15,12 +15,14 @@ from typing import Annotated, Literal
 from fastapi import FastAPI, HTTPException, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.changes import Change, NotThere, Options, Refused
-from softib.tenants.model import Member, Partition, parse_pkey
+from softib.tenants.model import DEFAULT_BASE, Member, Partition
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.web.ufm.authority import account_of, submit
+from softib.web.ufm.numbers import Whole
 
 __all__ = ["add_neutron_calls"]
 
@@ -31,7 +33,7 @@ Id = Annotated[str, Field(max_length=64)]
 
 
 class _Option(BaseModel):
-    opt_name: str | int | None = None
+    opt_name: str | Whole | None = None
     opt_value: str | None = None
 
 
@@ -40,7 +42,7 @@ class _Object(BaseModel):
 
     model_config = ConfigDict(populate_by_name=True)
     id: Id
-    segmentation_id: Annotated[int | None, Field(alias="provider:segmentation_id")] = None
+    segmentation_id: Annotated[Whole | None, Field(alias="provider:segmentation_id")] = None
     network_id: Id = ""
     mac_address: str | None = None
     host: Annotated[str | None, Field(alias="binding:host_id", max_length=255)] = None
@@ -99,7 +101,9 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
 def _pkey(network: _Object) -> int:
     if network.segmentation_id is None:
         raise HTTPException(501, f"network {network.id} has no segmentation ID; it has no partition")
-    return parse_pkey(f"{network.segmentation_id:x}")
+    if not 0 < network.segmentation_id <= DEFAULT_BASE:
+        raise InputError(f"segmentation ID {network.segmentation_id} is not a P_Key; use 1 to {DEFAULT_BASE}")
+    return network.segmentation_id
 
 
 def _put_network(draft: Draft, pkey: int, name: str, tenant: str) -> str:

@@ -13,30 +13,30 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool
 
 from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.changes import Change, Options, Refused
-from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, guid_text, parse_guid, parse_pkey, pkey_text
+from softib.tenants.model import (
+    DEFAULT_BASE,
+    Member,
+    Partition,
+    Qos,
+    guid_text,
+    members_of,
+    parse_guid,
+    parse_pkey,
+    pkey_text,
+)
 from softib.tenants.service import TenantService
 from softib.web.ufm.authority import TAKES_ID, account_of, submit
+from softib.web.ufm.numbers import Number, Whole
 
 __all__ = ["Membership", "add_partition_calls", "names_of"]
 
 Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
-
-
-def _not_a_flag(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return value
-
-
-Whole = Annotated[int, BeforeValidator(_not_a_flag)]
-Number = Annotated[float, BeforeValidator(_not_a_flag)]
-"""Numbers from clients, some of which send them as text."""
 
 
 class _Body(BaseModel, extra="forbid"):
@@ -95,7 +95,7 @@ def _members(guids: list[str], membership: str | list[str]) -> dict[int, Member]
     of = [membership] * len(guids) if isinstance(membership, str) else membership
     if len(of) != len(guids):
         raise InputError(f"memberships has {len(of)} entries and guids {len(guids)}; give each GUID one")
-    return {parse_guid(g): Member(m == "full") for g, m in zip(guids, of, strict=True)}
+    return members_of((parse_guid(g), Member(m == "full")) for g, m in zip(guids, of, strict=True))
 
 
 def _options(request: Request, body: _Pkey, **options: Any) -> Options:

@@ -17,6 +17,7 @@ from softib.tenants.managers import InternalManager
 from softib.tenants.model import parse_pkey, pkey_text
 from softib.tenants.service import TenantService
 from softib.web.ufm.authority import operator_of
+from softib.web.ufm.numbers import Whole
 from softib.web.ufm.partitions import names_of
 from softib.whole_files import write_text
 
@@ -30,7 +31,7 @@ class _Job(BaseModel):
     app_id: Annotated[str, Field(min_length=1, max_length=64, coerce_numbers_to_str=True)]
     hosts_names: str | list[str]
     pkey: str = "0x7fff"
-    app_resources_limit: int = -1
+    app_resources_limit: Whole = -1
 
 
 class _Jobs:

@@ -255,7 +255,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
         """Permit a P_Key to be assigned again: ports that do not answer do not have it."""
         operator_of(request)
         key = parse_pkey(pkey)
-        change: Change = lambda draft: changes.release(draft, key)
+        change: Change = lambda draft: changes.release(draft, key, service.clock(), service.quarantine.occupied)
         return _Made(revision=submit(service, request, RELEASE, change).result().revision)
 
     @app.post("/isolation")
