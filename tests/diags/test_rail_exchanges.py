@@ -95,3 +95,12 @@ def test_two_cables_between_units_are_swapped_cables(names: str) -> None:
     found = check(_exchanged(EIGHT, names, ACROSS, 2))
     assert [f.code for f in found] == ["swapped-cables"] * 2
     assert {str(p) for f in found for p in f.where} == _planted(EIGHT, names, ACROSS, 2)
+
+
+@pytest.mark.parametrize("pair", [(a, b) for a in range(1, 9) for b in range(a + 1, 9)], ids=str)
+def test_any_two_hosts_of_one_of_two_units_are_named_with_all_cables(pair: tuple[int, int]) -> None:
+    """The leaves of the exchanged unit and those of the other disagree about two ports, half of the leaves each."""
+    case, places = ("rail-optimized", {"nodes": 16, "rails": 4, "radix": 16}), tuple(f"leaf-1[{p}]" for p in pair)
+    (found,) = check(_exchanged(case, "generated", (places[0], places[1]), 4))
+    assert found.code == "swapped-hosts"
+    assert {str(p) for p in found.where} == _planted(case, "generated", (places[0], places[1]), 4)

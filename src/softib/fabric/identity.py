@@ -19,7 +19,7 @@ Revision           0, which real parts read
 from __future__ import annotations
 
 from enum import IntFlag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,10 @@ from softib.iba.constants import NodeType
 from softib.iba.devices import CA_BY_GENERATION, MELLANOX, SWITCH_BY_GENERATION
 from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
 
-__all__ = ["GENERIC_PART", "GUID_BASE", "Stated", "complete", "default_device", "generated_guids"]
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["GENERIC_PART", "GUID_BASE", "Stated", "complete", "default_device", "generated_guids", "models"]
 
 GUID_BASE = 0x0250F1B000000000
 """Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``.
@@ -100,3 +103,12 @@ def default_device(node_type: np.ndarray, codes: np.ndarray) -> np.ndarray:
         of = codes == code
         out[of] = np.where(node_type[of] == NodeType.SWITCH, SWITCH_BY_GENERATION[name], CA_BY_GENERATION[name])
     return out
+
+
+def models(fabric: Fabric) -> np.ndarray:
+    """Return a number for the model of each node (int64[nodes]): its stated DeviceID, otherwise a
+    negative number, which is the same for adapters and for switches with equally many ports. A
+    DeviceID that is not stated follows from the fastest link, which may be the slow one."""
+    stated = (fabric.node_stated & Stated.DEVICE) > 0
+    unknown = -1 - np.where(fabric.is_switch, fabric.node_nports.astype(np.int64), 0)
+    return np.where(stated, fabric.device_id.astype(np.int64), unknown)

@@ -68,13 +68,20 @@ def plan_facts(comparison: PlanComparison | None) -> list[tuple[str, str]]:
 
 def _rows_text(comparison: PlanComparison) -> str:
     rows, repeated, mirrored = (comparison.rows[k] for k in ("all", "repeated", "mirrored"))
-    files = f" in {counted(len(comparison.files), 'file')}" if len(comparison.files) > 1 else ""
-    text = f"{rows:,}{files}, of {counted(comparison.planned, 'cable')}"
+    text = f"{rows:,}{_files_text(comparison.files)}, of {counted(comparison.planned, 'cable')}"
     if not repeated:
         return text
     how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
     text += f"; {counted(repeated, 'row')} {plural(repeated, 'repeats', 'repeat')} a cable"
     return text + (f" ({how})" if mirrored else "")
+
+
+def _files_text(names: tuple[str, ...]) -> str:
+    """Count files, or the sheets (``plan.xlsx[name]``) of one workbook."""
+    files = {name.rpartition("[")[0] if name.endswith("]") else name for name in names}
+    if len(names) == 1:
+        return ""
+    return f" in {counted(len(names), 'sheet') if len(files) == 1 else counted(len(files), 'file')}"
 
 
 def _notes(comparison: PlanComparison, status: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 import softib
 from softib.cli.manage.sm import check_config as command
 from tests.cli.documents import check
-from tests.routing.engines.torus_conf_mutants import MUTANTS, verdicts
+from tests.routing.engines.torus_conf_mutants import MUTANTS, TORI, verdicts
 
 
 def test_a_torus_file_that_is_called_wrong_is_refused_by_opensm(tmp_path):
@@ -24,6 +24,17 @@ def test_a_torus_file_that_is_called_wrong_is_refused_by_opensm(tmp_path):
             assert found.good or not taken, (text, found.opensm)
             refused += not found.good
     assert refused > 30
+
+
+@pytest.mark.parametrize(
+    ("ports", "error"), [("0", "4E17"), ("x", "4E17"), ("4294967296", "4E17"), ("-1", "4E15"), ("1", "")]
+)
+def test_a_limit_of_ports_that_no_torus_passes_is_named_with_opensms_error(tmp_path, ports, error):
+    """Read from the log of stock OpenSM 3.3.23: every link exceeds a limit of 0, and -1 is 240 GB a switch."""
+    path = tmp_path / "torus.conf"
+    path.write_text(f"{TORI['4x3x1'].config()}portgroup_max_ports {ports}\n")
+    said = softib.check_config(path).opensm
+    assert len(said) == (2 if error else 0) and all(f"ERR {error}" in line for line in said[:1])
 
 
 def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):

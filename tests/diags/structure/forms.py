@@ -13,6 +13,11 @@ LEAVES, HOSTS, SPINES = 8, 8, 4
 RATES = {"EDR": "25.78125", "HDR": "53.125"}
 
 
+def lanes(rate: str) -> str:
+    """``1xHDR`` of ``1x HDR``, ``4xEDR`` of ``EDR``."""
+    return rate.replace(" ", "") if "x " in rate else f"4x{rate}"
+
+
 @dataclass
 class Site:
     """Cables as (node, port) → (node, port), printed as the stock tools do."""
@@ -55,7 +60,7 @@ class Site:
                         else f'"{b}" lid {self.lid(b, peer)}'
                     )
                     out.append(
-                        f'[{port}]{own}\t"{to}-{self.guid(b):016x}"[{peer}]{far}\t\t# {note} 4x{self.rate[a, port]}'
+                        f'[{port}]{own}\t"{to}-{self.guid(b):016x}"[{peer}]{far}\t\t# {note} {lanes(self.rate[a, port])}'
                     )
             out.append("")
         return "\n".join(out)
@@ -70,7 +75,8 @@ class Site:
                 begin = begin if switch else f"      {self.guid(node, port):#018x} {begin}"
                 if (node, port) in self.cables:
                     b, peer = self.cables[node, port]
-                    now = f"( 4X {RATES[self.rate[node, port]]:>15} Gbps Active/  LinkUp)"
+                    width, speed = lanes(self.rate[node, port]).upper().split("X")
+                    now = f"( {width}X {RATES[speed]:>15} Gbps Active/  LinkUp)"
                     could = " Could be 53.125 Gbps" if (node, port) in self.could else " "
                     out.append(f'{begin}{now}==> {self.lid(b, peer):>6} {peer:>4}[  ] "{b}" ({could})')
                 elif switch or node in self.down:

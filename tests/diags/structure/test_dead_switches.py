@@ -79,6 +79,34 @@ def test_two_dead_spines_of_six_are_named_and_numbers_that_a_site_leaves_out_are
     assert not check(odd.fabric())
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("parallel", [1, 2])
+@pytest.mark.parametrize("spines", [3, 4, 5, 6])
+def test_a_dead_spine_between_few_others_is_found_with_its_ports(spines: int, parallel: int, named: bool) -> None:
+    """Of three spines without names the outer two look like spines in every second port: that is no warning."""
+    site = tree(leaves=6, hosts=8, spines=spines, parallel=parallel)
+    if not named:
+        site.nodes |= {k: (*n[:2], "Quantum Mellanox Technologies") for k, n in site.nodes.items() if n[0]}
+    assert not [f for f in check(site.fabric()) if f.code == "absent-switch"]
+    for middle in site.switches("spine")[1:-1]:
+        dead = site.copy()
+        dead.without({middle})
+        (found,) = [f for f in check(dead.fabric()) if f.code == "absent-switch"]
+        numbers = {peer[1] for _, peer in site.at(middle)}
+        assert {p.portnum for p in found.where} == numbers and len(found.where) == 6 * parallel
+        assert found.evidence.get("name") == (site.nodes[middle][2] if named else None)
+        assert found.severity is (Severity.INFO if spines == 3 and not named else Severity.WARNING)
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+@pytest.mark.parametrize("spines", [4, 6])
+def test_spines_in_every_second_place_are_no_absent_switches(spines: int, parallel: int) -> None:
+    site = tree(leaves=6, hosts=8, spines=spines, parallel=parallel)
+    site.without(set(site.switches("spine")[1::2]))
+    site.nodes |= {k: (*n[:2], "Quantum Mellanox Technologies") for k, n in site.nodes.items() if n[0]}
+    assert not [f for f in check(site.fabric()) if f.code == "absent-switch" and f.severity is Severity.WARNING]
+
+
 def test_a_dead_leaf_explains_the_adapters_that_are_listed_without_a_link() -> None:
     site = tree()
     leaves = site.switches("leaf")

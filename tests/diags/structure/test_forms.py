@@ -34,6 +34,54 @@ def test_a_slow_link_among_slower_servers_is_a_warning(host: int, slow_servers: 
     assert problems(s.findings("iblinkinfo", tmp_path)) == [("link-slow", places)]
 
 
+@pytest.mark.parametrize("rate", ["EDR", "1x HDR"])
+@pytest.mark.parametrize("host", [1, 14, 64])
+@pytest.mark.parametrize("form", ["ibnetdiscover", "iblinkinfo"])
+def test_a_slow_host_has_the_other_hosts_as_peers_in_a_form_without_device_ids(
+    form: str, host: int, rate: str, tmp_path: Path
+) -> None:
+    s = site()
+    end = (f"host-{host:03} mlx5_0", 1)
+    s.join(end, s.cables[end], rate)
+    places = {f"{node}[{port}]" for node, port in (end, s.cables[end])}
+    (found,) = s.findings(form, tmp_path)
+    assert (found.code, {str(p) for p in found.where}) == ("link-slower-than-peers", places)
+
+
+@pytest.mark.parametrize("form", ["ibnetdiscover", "iblinkinfo"])
+@pytest.mark.parametrize("slow", ["spine-2", "leaf-3"])
+def test_slow_cables_of_one_switch_are_mixed_speeds_in_a_form_without_device_ids(
+    form: str, slow: str, tmp_path: Path
+) -> None:
+    """Switches with 40 ports are of one generation, those with 36 of several: there both ends must not be known to be HDR."""
+    s = site()
+    ends = [e for e in s.cables if e[0] == slow and s.cables[e][0].startswith(("spine", "leaf"))]
+    for end in ends:
+        s.join(end, s.cables[end], "EDR")
+    places = {f"{node}[{port}]" for e in ends for node, port in (e, s.cables[e])}
+    if form == "iblinkinfo":
+        assert problems(s.findings(form, tmp_path)) == []
+    s.ports |= {node: 40 for node, count in s.ports.items() if count == 36}
+    assert problems(s.findings(form, tmp_path)) == [("mixed-link-speeds", places)]
+
+
+@pytest.mark.parametrize("form", ["ibnetdiscover", "iblinkinfo"])
+@pytest.mark.parametrize(("rate", "severity"), [("EDR", Severity.INFO), ("1x HDR", Severity.WARNING)])
+def test_all_hosts_of_a_leaf_at_one_lane_are_a_warning_in_any_form(
+    form: str, rate: str, severity: Severity, tmp_path: Path
+) -> None:
+    """Servers of an older model may all run at EDR; no part has one lane."""
+    s = site()
+    ends = [("leaf-2", port) for port in range(1, 9)]
+    for end in ends:
+        s.join(end, s.cables[end], rate)
+    found = s.findings(form, tmp_path)
+    if form == "iblinkinfo" and rate == "EDR":
+        assert problems(found) == []
+    else:
+        assert [(f.code, f.severity) for f in found] == [("links-below-generation", severity)]
+
+
 @pytest.mark.parametrize("form", ["ibnetdiscover", "iblinkinfo"])
 @pytest.mark.parametrize(("host", "port"), [(1, 2), (8, 1), (11, 2), (20, 1), (32, 2)])
 def test_one_port_of_two_without_its_cable_is_named(form: str, host: int, port: int, tmp_path: Path) -> None:

@@ -46,6 +46,9 @@ FILES = {
     "flags of a group take the line": DEFAULT + "A=0x33 : ALL\n mgid=ff12:401b::707,sl=1, SELF=full;\n",
     "not a multicast GID": DEFAULT + "A=0x34 : ALL=full\n mgid=fe80::1\n;\n",
     "a ; of its own below a longer line": DEFAULT + "A=0x35 : ALL=full\n;\nB=0x36 : ALL ;\n",
+    "a rate that is no number": DEFAULT + "A=0x37, ipoib, rate=foo : ALL=full;\n",
+    "a rate that is no number, no group": DEFAULT + "A=0x38, rate=foo, mtu=4x : ALL=full;\n",
+    "0x7fff under two names": DEFAULT + "C=0x7fff : ALL=limited;\n",
     "a comment only": "# nothing : here ;\n",
 }
 QUICK = [
@@ -59,7 +62,18 @@ QUICK = [
     "CR LF",
     "two semicolons",
     "a group ends the line",
+    "a rate that is no number, no group",
+    "0x7fff under two names",
 ]
+UNLIKE = {
+    "a rate that is no number": ("2: rate='foo' is not a number; OpenSM takes 0", "does not create"),
+    "a rate that is no number, no group": (
+        "2: rate='foo' is not a number",
+        "2: mtu='4x' is not a number; OpenSM takes 4",
+    ),
+    "0x7fff under two names": ("2: P_Key 0x7fff belongs to 'Default'",),
+    "one P_Key under two names": ("3: P_Key 0x31 belongs to 'A'",),
+}
 EACH = """for f in f*.conf; do opensm -o -P $f -f $f.log > $f.out 2>&1; for lid in 1 2 3 4; do smpquery pkeys $lid; done > $f.pkeys 2>&1; done"""
 
 
@@ -122,6 +136,15 @@ def difference(path: Path, text: str) -> str:
 
 def test_opensm_does_what_check_config_says(softib, stock):
     agree(softib, stock, [FILES[name] for name in QUICK])
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_what_opensm_skips_or_adds_elsewhere_is_named(tmp_path, name):
+    """OpenSM says so at its verbose level: ``flag 'rate' requires valid value`` (it stores 0), ``Duplicated partition definition``."""
+    path = tmp_path / "p.conf"
+    path.write_text(FILES[name])
+    said = "\n".join(softib.check_config(path).opensm)
+    assert all(part in said for part in UNLIKE[name]), said
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ TORI = {"4x3x1": Lab(4, 3, 1), "3x3x3": Lab(3, 3, 3)}
 KEYWORDS = ("torus", "mesh", "xp_link", "xm_link", "yp_link", "zm_link", "x_dateline", "y_dateline", "z_dateline", "port_order", "next_seed",
             "max_changes", "portgroup_max_ports", "xq_link", "Torus", "#torus")  # fmt: skip # a packed list of short values
 
+PORTS = ("0", "x", "00", "2", "4294967296", "4294967298", "16\nportgroup_max_ports 0", "0\nportgroup_max_ports 16")
+
 
 def _by_hand(lab: Lab) -> list[str]:
     """Mistakes and spellings that people make."""
@@ -54,7 +56,8 @@ def _by_chance(lab: Lab, rng: random.Random) -> str:
 def _mutants() -> list[tuple[str, str]]:
     rng = random.Random(2)
     out = [(name, text) for name, lab in TORI.items() for text in _by_hand(lab)]
-    return out + [(name, _by_chance(lab, rng)) for _ in range(20) for name, lab in TORI.items()]
+    out += [(name, _by_chance(lab, rng)) for _ in range(20) for name, lab in TORI.items()]
+    return out + [(name, lab.config(more=f"portgroup_max_ports {n}\n")) for name, lab in TORI.items() for n in PORTS]
 
 
 MUTANTS = _mutants()
@@ -63,6 +66,7 @@ TAKEN = """
 110001010001100010000011010110
 111101010001100010000011010110
 0101010011000111110001001001100100100010
+00010101 00010101
 """
 """By file, in order: 1 where OpenSM 3.3.23 routed by torus-2QoS, 0 where it fell back. A slow test asks it again."""
 

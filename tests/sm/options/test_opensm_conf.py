@@ -10,7 +10,7 @@ import pytest
 
 import softib
 from softib.live.internal_sm.settings import ManagerSettings
-from softib.sm.options.opensm_conf import as_opensm_reads, shown
+from softib.sm.options.opensm_conf import PROGRAMMED, as_opensm_reads, shown
 from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, number
 from softib.sm.options.softib_options import ArConfig
 from tests.extent import extent
@@ -78,6 +78,8 @@ def test_every_option_of_sixty_files_holds_as_opensm_has_it(stock, tmp_path):
             elif remark.kind == "replaced":
                 assert f"{remark.name} = " in said.stdout or f"{remark.name}=" in said.stdout or "mkey" in said.stdout
                 replaced.add(remark.name)
+            elif remark.kind == "silent":
+                assert held[remark.name] == shown(remark.now) != remark.value
         assert said.stdout.count("Unrecognized token") == sum(r.kind == "unknown" for r in stated.remarks)
     assert len(replaced) > 5
 
@@ -108,6 +110,45 @@ def test_tables_that_opensm_changes_are_named(stock, tmp_path, line, programmed)
     remarks = as_opensm_reads(conf.read_text()).remarks
     assert [(r.name, r.now) for r in remarks] == ([] if programmed is None else [(line.split()[0], programmed)])
     assert as_opensm_reads(f"{line}\n").remarks == []
+
+
+SILENT = {
+    "qos TRUE\nqos_rtr_high_limit -2\n": "qos_rtr_high_limit",
+    "qos_rtr_high_limit -2\n": "",
+    "qos TRUE\nqos_rtr_high_limit -1\n": "",
+    "part_enforce in\nno_partition_enforcement TRUE\n": "part_enforce",
+    "part_enforce off\nno_partition_enforcement TRUE\n": "",
+    "no_partition_enforcement TRUE\n": "",
+}
+"""File → the option that OpenSM replaces without a word."""
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize(("text", "name"), SILENT.items())
+def test_values_that_opensm_replaces_silently_are_named(stock, tmp_path, text, name):
+    conf, out = tmp_path / "in.conf", tmp_path / "out"
+    conf.write_text(text)
+    subprocess.run([stock("opensm"), "-F", conf, "-c", out], cwd=tmp_path, capture_output=True, timeout=60)
+    held = dict(line.split(None, 1) for line in out.read_text().splitlines() if line and line[0] != "#")
+    written = dict(line.split() for line in text.splitlines())
+    assert {n for n, value in written.items() if held[n] != value} == ({name} if name else set())
+    said = softib.check_config(conf).opensm
+    assert len(said) == bool(name)
+    assert all(f" {name} " in line and line.endswith(f"OpenSM takes {held[name]}") for line in said)
+
+
+CONGESTION = {"threshold": 4, "credit_starvation_threshold": 4}
+
+
+@pytest.mark.parametrize(("name", "bits"), CONGESTION.items())
+def test_thresholds_of_congestion_control_lose_their_upper_bits(tmp_path, name, bits):
+    """OpenSM's ``osm_congestion_control.c`` shifts both by what leaves 4 bits of them, and only with ``congestion_control TRUE``."""
+    conf = tmp_path / "conf"
+    conf.write_text(f"congestion_control TRUE\ncc_sw_cong_setting_{name} 0x1a\n")
+    (line,) = softib.check_config(conf).opensm
+    assert f"does not fit into {bits} bits (0 to 15); OpenSM takes 10" in line
+    conf.write_text(f"cc_sw_cong_setting_{name} 0x1a\n")
+    assert softib.check_config(conf).good
 
 
 def _edited(lines: list[str], seed: int) -> str:
@@ -147,7 +188,8 @@ def _words(line: str) -> tuple[str, str, str]:
 
 @pytest.mark.stock
 def test_check_config_takes_and_refuses_edited_files_as_opensm_does(stock, tmp_path):
-    """The public command's verdict: OpenSM knows every name, and holds every value as it is written."""
+    """The public command's verdict: OpenSM knows every name, and holds every value as it is written; the
+    values that a component cannot hold are compared on the wire (``test_option_fields.py``)."""
     opensm, given, out = stock("opensm"), tmp_path / "in.conf", tmp_path / "out.conf"
     run = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 60, "check": False}
     subprocess.run([opensm, "-c", str(out)], **run)
@@ -158,7 +200,8 @@ def test_check_config_takes_and_refuses_edited_files_as_opensm_does(stock, tmp_p
         out.unlink()
         said = subprocess.run([opensm, "-F", str(given), "-c", str(out)], **run).stdout
         held = {n: v.strip() for n, _, v in (line.partition(" ") for line in out.read_text().splitlines()) if n != "#"}
-        taken = "Unrecognized token" not in said and _as_written(given.read_text(), held)
+        fits = all((number(held[name]) or 0) <= component.mask for name, component in PROGRAMMED.items())
+        taken = "Unrecognized token" not in said and _as_written(given.read_text(), held) and fits
         found = softib.check_config(given)
         assert found.good == taken, (seed, found.opensm, said[-300:])
         good += taken

@@ -14,6 +14,7 @@ import numpy as np
 from softib.diags.acceptance.measurements import TESTS, Measurements, PairTest
 from softib.diags.acceptance.schedule import Ends, Round, measuring_parts
 from softib.diags.acceptance.tomography import Parts
+from softib.fabric.identity import models
 from softib.fabric.model import Fabric
 from softib.sim.messages import messages
 from softib.sim.paths import Plane, packets_of, wire_octets
@@ -133,9 +134,7 @@ def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
     linked = np.flatnonzero((fabric.port_peer >= 0) & (gbps > 0))
     node = fabric.port_node
     kind_of_node = np.unique(
-        np.stack([fabric.node_type, fabric.device_id, np.where(fabric.is_switch, fabric.node_nports, 0)]).astype(
-            np.int64
-        ),
+        np.stack([fabric.node_type, models(fabric), np.where(fabric.is_switch, fabric.node_nports, 0)]),
         axis=1,
         return_inverse=True,
     )[1].reshape(-1)

@@ -1,5 +1,5 @@
 """Capabilities of the ends of links: from the source's record of each port, otherwise from the
-device catalogue."""
+device catalogue: by DeviceID, or for switches without one by the number of ports."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ LANES = 4
 """Number of lanes of a port; it is the same for every part in the catalogue."""
 
 
+def _by_ports() -> dict[int, int]:
+    """Return number of ports → speed code, for switches of one generation only. SHARP switches have
+    a port after the external ones (41 of Quantum, 65 of Quantum-2)."""
+    generations: dict[int, set[str]] = {}
+    for part in DEVICES.values():
+        if part.kind == "switch":
+            generations.setdefault(part.ports, set()).add(part.generation)
+    only = {ports: SPEED_BY_NAME[g.copy().pop()].code for ports, g in generations.items() if len(g) == 1}
+    return only | {ports + 1: speed for ports, speed in only.items()}
+
+
+_SPEED_BY_PORTS = _by_ports()
+
+
 def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (best speed code, most lanes) of the ports of parts by DeviceID; 0 if the catalogue
     does not have the part."""
@@ -30,12 +44,17 @@ def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (best speed code, most lanes) that each port supports: as recorded, otherwise the
-    generation of the part (0 = unknown)."""
+    generation of the part (0 = unknown; without a DeviceID only the lanes of an adapter are
+    known)."""
     f = view.fabric
     if "capabilities" not in view.records:
-        stated = f.node_stated[f.port_node[ports]] & Stated.DEVICE > 0
-        code, lanes = device_best(f.device_id[f.port_node[ports]])
-        return np.where(stated, code, 0), np.where(stated, lanes, 0)
+        node = f.port_node[ports]
+        stated = f.node_stated[node] & Stated.DEVICE > 0
+        code, lanes = device_best(f.device_id[node])
+        by_ports = np.zeros(256, np.int64)
+        by_ports[list(_SPEED_BY_PORTS)] = list(_SPEED_BY_PORTS.values())
+        alike = np.where(f.is_switch[node], by_ports[f.node_nports[node]], 0)
+        return np.where(stated, code, alike), np.where(stated, lanes, LANES)
     info = f.port_info[ports]
     best = np.zeros(len(ports), np.int64)
     mlnx = f.port_mlnx_speed[ports, 0]

@@ -13,6 +13,7 @@ from softib.diags.context import Context
 from softib.diags.finding import Finding, Severity, code, finding
 from softib.diags.rules import mode
 from softib.diags.view import FabricView, speed_text
+from softib.fabric.identity import models
 from softib.iba.constants import PortState
 from softib.iba.rates import data_gbps
 from softib.plural import counted, plural
@@ -199,9 +200,8 @@ def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     for each adapter (``mlx5_4`` may be the storage rail), with the same part and number of ports.
     """
     view, f = c.view, c.view.fabric
-    part = c.structure.rank.astype(np.int64) + 2
-    part = part * (1 << 16) + f.device_id
-    part = np.unique(part, return_inverse=True)[1].reshape(-1)
+    part = np.stack([c.structure.rank.astype(np.int64), models(f)])
+    part = np.unique(part, axis=1, return_inverse=True)[1].reshape(-1)
     named = np.unique(np.stack([part, host_classes(c), f.node_nports]), axis=1, return_inverse=True)[1].reshape(-1)
     kind, by_class = (_pairs_of(of, view) for of in (part, named))
     switch = np.where(view.is_switch[view.node_a], view.node_a, view.node_b)
@@ -238,6 +238,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     rated = (can > 0) & (wide > 0)
     below = rated & ((speed < can) | (lanes < wide))
     deficient = rated & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
+    deficient |= ~rated & (lanes <= FRACTION_OF_FAULT * wide)
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: this can be the design, too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
@@ -347,10 +348,11 @@ def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
     where = [view.location(a), view.location(b)]
     if not links.sure:
         most = f"{peers.usual_count[at]} of its {peers.size[at] - 1} peers at {usual}" if usual else "its peers faster"
-        if usual or not links.can[row]:
+        lacks_lanes = lanes < links.wide[row] and not links.can[row]
+        if usual or not (links.can[row] or lacks_lanes):
             return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
     can, wide = int(links.can[row]), int(links.wide[row])
-    evidence |= {"can": speed_text(can), "can_lanes": wide}
+    evidence |= {"can": speed_text(can) if can else None, "can_lanes": wide}
     best = speed_text(can, wide)
     narrow = speed >= can
     return finding(

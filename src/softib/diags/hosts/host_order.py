@@ -12,6 +12,7 @@ warning.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -258,8 +259,10 @@ def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[in
     best = {portnum: count.most_common(1)[0] for portnum, count in votes.items()}
     clear = {p: offset for p, (offset, n) in best.items() if n >= 2 and 2 * n > votes[p].total()}
     steps = Counter((clear[p + 1] - offset) % (1 << 64) for p, offset in clear.items() if p + 1 in clear)
-    step, times = steps.most_common(1)[0] if steps else (0, 0)
-    if times < MIN_PORTS:
+    step, _ = steps.most_common(1)[0] if steps else (0, 0)
+    kept = sorted(clear)
+    times = sum((clear[q] - clear[p] - (q - p) * step) % (1 << 64) == 0 for p, q in itertools.pairwise(kept))
+    if not steps or times < MIN_PORTS:
         return clear
     starts = Counter((offset - p * step) % (1 << 64) for p, offset in clear.items())
     base, agree = starts.most_common(1)[0]

@@ -11,6 +11,7 @@ from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, Location, Severity, code, finding
 from softib.diags.structure.absent_ports import is_free
 from softib.diags.view import MIN_HOSTS, SAME, FabricView
+from softib.fabric.identity import models
 from softib.plural import counted, plural
 
 UNLINKED_HCA_PORT = code(
@@ -32,7 +33,7 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
         yield from _unlisted_ports(c)
         return
     rows = np.flatnonzero(view.is_host[f.port_node])
-    kind = f.device_id[f.port_node[rows]].astype(np.int64) * 256 + f.port_num[rows]
+    kind = models(f)[f.port_node[rows]] * 256 + f.port_num[rows]
     _, at = np.unique(kind, return_inverse=True)
     linked = f.port_cable[rows] >= 0
     share = np.bincount(at, linked) / np.bincount(at) if len(at) else np.zeros(0)
@@ -96,7 +97,7 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
         return
     linked = np.flatnonzero(view.is_host[f.port_node] & (f.port_cable >= 0))
     nodes = np.unique(f.port_node[linked])
-    kind = np.stack([host_classes(c)[nodes], f.device_id[nodes]])
+    kind = np.stack([host_classes(c)[nodes], models(f)[nodes]])
     kind = np.unique(kind, axis=1, return_inverse=True)[1].reshape(-1)
     lacking: list[tuple[int, int, int, int]] = []
     for k in np.unique(kind).tolist():

@@ -16,7 +16,7 @@ from softib.diags.rules import mode
 from softib.diags.structure.absent import missing_names
 from softib.diags.structure.absent_ports import Absent
 from softib.diags.structure.director_slots import with_slots
-from softib.diags.structure.free_rows import free_rows, named_by_peers, other_side
+from softib.diags.structure.free_rows import between_only_two, free_rows, named_by_peers, other_side
 from softib.diags.structure.rails import system_of
 from softib.diags.view import MIN_HOSTS, SAME, adapter_of
 from softib.plural import counted, plural
@@ -108,6 +108,7 @@ def _nameless(c: Context, row: list[int]) -> Finding:
         map(view.location, row),
         f"{' and '.join(parts)}, though similar ports are in use, as if a switch were not there",
         {"ports": sorted({int(n) for n in f.port_num[row]}), "switches": len(set(f.port_node[row].tolist()))},
+        severity=Severity.INFO if between_only_two(view, c.structure.rank, row) else None,
     )
 
 

@@ -13,7 +13,7 @@ from softib.diags.structure.absent import name_between
 from softib.diags.structure.absent_ports import ALL_FREE, Absent
 from softib.diags.view import FabricView
 
-__all__ = ["free_rows", "named_by_peers", "other_side"]
+__all__ = ["between_only_two", "free_rows", "named_by_peers", "other_side"]
 
 MIN_PEERS = 4
 """Switches of a kind, and …"""
@@ -21,8 +21,9 @@ MAX_MISSING, MIN_WITNESSES = 0.25, 6
 """Share of the port numbers in use up to which several missing peers are reported (a larger share
 is the design of the site); and the number of switches of a kind that is needed for two missing
 peers."""
-MIN_USED = 6
-"""… number of port numbers in use on all of them, from which a number that is free on all is a gap."""
+FULL_ROW = 6
+"""… number of port numbers in use on all of them from which several peers may be missing, or the
+first one; in a shorter row it is one peer, between two others."""
 MIN_PLANES = 2
 """Number of planes with all of their switches from which another plane can lack some."""
 
@@ -55,6 +56,21 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
                 np.maximum.at(last, f.port_node[rows], f.port_num[rows])
                 growth = [row for row in in_planes if all(f.port_num[row] > last[f.port_node[row]])]
     return [row for row in _both_sides(view, rank, out) if row not in growth]
+
+
+def between_only_two(view: FabricView, rank: np.ndarray, row: list[int]) -> bool:
+    """Return whether the switches of ``row`` reach only two others in that direction, those on both
+    sides of the free ports. Two peers in every second port look the same."""
+    f = view.fabric
+    node = int(f.port_node[row[0]])
+    numbers = [int(f.port_num[p]) for p in row if f.port_node[p] == node]
+    beside = f.port_peer[[f.node_base[node] + n for n in (min(numbers) - 1, max(numbers) + 1)]]
+    there = f.port_peer[list(f.ports_of(node))]
+    peers = np.unique(f.port_node[there[there >= 0]])
+    if (beside < 0).any():
+        return False
+    tier = rank[f.port_node[beside]]
+    return len(peers[np.isin(rank[peers], tier) & view.is_switch[peers]]) == 2
 
 
 def named_by_peers(view: FabricView, row: list[int]) -> Absent | None:
@@ -137,21 +153,26 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         a_pair = round(len(of_kind) / len(pairs))
         used = np.bincount(f.port_num[of_kind], minlength=width)
         numbers = np.flatnonzero(used)
-        if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
+        if not len(numbers) or (used[numbers] == len(members)).mean() < ALL_FREE:
             continue  # not one row of ports that all of them fill
         # The ports of a first peer count as a gap, spare ports are at the end.
-        gaps = np.setdiff1d(np.arange(1 if numbers[0] == 1 + a_pair else numbers[0], numbers[-1] + 1), numbers)
+        full = len(numbers) >= FULL_ROW
+        gaps = np.setdiff1d(np.arange(1 if full and numbers[0] == 1 + a_pair else numbers[0], numbers[-1] + 1), numbers)
         has = gaps < f.node_nports[members].min() + 1
         free = [[int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()]
         free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
         numbers_free = [int(f.port_num[ports[0]]) for ports in free]
         missing = len(free) / a_pair
         several = 2 if len(members) >= MIN_WITNESSES else 1
-        if missing != int(missing) or not 1 <= missing <= max(several, MAX_MISSING * len(numbers) / a_pair):
+        reached = len(numbers) / a_pair
+        most = max(several, MAX_MISSING * reached) if full else 1
+        if missing >= max(2, reached - 1):  # a gap after every peer: they are in every second port
+            continue
+        if missing != int(missing) or not 1 <= missing <= most:
             continue
         groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
         rows_of = dict(zip(numbers_free, free, strict=True))
-        if len(groups) > 1 and tuple(numbers_free) in by_numbers:
+        if (len(groups) > 1 or not full) and tuple(numbers_free) in by_numbers:
             by_numbers[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
             continue
         by_numbers.setdefault(tuple(numbers_free), []).extend(

@@ -83,12 +83,15 @@ class StandingFindings:
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Return whether the finding has no location, all its locations are down, or it has been repaired since."""
+        """Return whether the finding has no location, all its locations are down, its other end does not answer, or it
+        has been repaired since."""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))
         if fault is not None and f.evidence.get("last_ns", 2**63) / 1e9 < fault.repaired_s + SETTLES_S:
             return True
+        if len(f.evidence.get("falls", ())) == 1 and any(p.guid not in seen.up for p in f.where):
+            return True  # one end counts falls of a link to a device that does not answer: its silence explains them
         return bool(f.where) and all(_down(seen, p.guid, p.portnum, now_s) for p in f.where)
 
     def _row(self, f: Finding, seen: SeenPorts) -> Row:

@@ -20,6 +20,8 @@ switches (the default value)."""
 AXES = "xyz"
 AMBIGUOUS = 4
 """A ring of this length looks the same in both directions, so a seed names both directions."""
+UNSIGNED = 0xFFFFFFFF
+"""C's unsigned int, into which OpenSM stores ``portgroup_max_ports``."""
 LEADING_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 
 
@@ -95,7 +97,7 @@ class _Reader:
         elif name == "next_seed":
             config.seeds.append(Seed())
         elif name == "portgroup_max_ports":
-            config.max_ports = _number(fields[1])
+            config.max_ports = _number(fields[1]) & UNSIGNED
         elif name == "port_order":
             config.port_order = list(dict.fromkeys(_number(w) for w in fields[1:]))
         elif name == "max_changes":
@@ -143,6 +145,12 @@ class _Reader:
             raise DoesNotFit("torus-2QoS.conf names no torus or mesh of three radixes (OpenSM: ERR 4E20)")
         if any(r < 0 for r in config.radix):
             raise DoesNotFit("torus-2QoS.conf: a radix is below 0")
+        if not config.max_ports:
+            raise DoesNotFit("torus-2QoS.conf: portgroup_max_ports 0 allows no link (OpenSM: ERR 4E17)")
+        if config.max_ports > UNSIGNED // 2:
+            raise DoesNotFit(
+                "torus-2QoS.conf: portgroup_max_ports is below 0 or too large (OpenSM: ERR 4E15, no memory)"
+            )
         config.wraps = [w and r > 1 for w, r in zip(config.wraps, config.radix, strict=True)]
         config.seeds = config.seeds or [Seed()]
         for number, seed in enumerate(config.seeds, 1):

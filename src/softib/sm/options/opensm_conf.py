@@ -2,13 +2,17 @@
 after lines that it cannot use.
 
 Unknown names are ignored. An unreadable value leaves the option unchanged. A value outside an
-option's range is replaced. Only ``TRUE`` is true.
+option's range is replaced, or loses the bits that the component of a MAD has no room for. Only
+``TRUE`` is true.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from softib.iba.cc import SwitchCongestionSetting
+from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.structure import Field
 from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, Value, number
 from softib.sm.options.opensm_line import strtoul
 
@@ -24,29 +28,42 @@ VLS, ARBITRATION = 16, 64
 """Number of VLs in an SL2VL table, and of entries in an arbitration table (IBA 14.2.5.8, 14.2.5.9)."""
 SL2VL = f"a table of {VLS} VLs from 0 to 15"
 VLARB = f"a table of at most {ARBITRATION} VL:weight with VLs 0 to 14 and weights 0 to 255"
+PROGRAMMED: dict[str, Field] = {
+    "sm_sl": PortInfo.master_sm_sl,
+    "subnet_timeout": PortInfo.subnet_timeout,
+    "head_of_queue_lifetime": PortInfo.hoq_life,
+    "leaf_head_of_queue_lifetime": PortInfo.hoq_life,
+    "vl_stall_count": PortInfo.vl_stall_count,
+    "leaf_vl_stall_count": PortInfo.vl_stall_count,
+    "local_phy_errors_threshold": PortInfo.local_phy_errors,
+    "overrun_errors_threshold": PortInfo.overrun_errors,
+    "packet_life_time": SwitchInfo.life_time_value,
+    "cc_sw_cong_setting_threshold": SwitchCongestionSetting.threshold,
+    "cc_sw_cong_setting_credit_starvation_threshold": SwitchCongestionSetting.cs_threshold,
+}
+"""Option → the component that OpenSM writes it to. It checks no range and writes the low bits
+(``ib_types.h``: ib_port_info_set_…)."""
 
 
 @dataclass(frozen=True)
 class Remark:
     """``kind`` is ``unknown`` (no such option), ``unreadable`` (the old value stays), ``replaced``
-    (by ``now``) or ``programmed`` (the ports get ``now``)."""
+    (by ``now``, which OpenSM reports), ``silent`` (the same, unreported) or ``programmed`` (the ports get ``now``)."""
 
     line: int
     name: str
     value: str
     kind: str
     now: Value = None
+    why: str = "is out of range"
 
     def __str__(self) -> str:
         if self.kind == "unknown":
             return f"{self.name[:40]}: OpenSM 3.3.23 has no such option"
-        most = MOST.get(KINDS.get(self.name, ""), 0)
-        if self.kind == "unreadable" and most and (number(self.value) or 0) > most:
-            why = f"does not fit into {most.bit_length()} bits (0 to {most})"
-        elif self.kind == "programmed":
-            why = f"is not {SL2VL if self.name.endswith('sl2vl') else VLARB}"
-        else:
-            why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
+        why, most = self.why, MOST.get(KINDS.get(self.name, ""), 0)
+        if self.kind == "unreadable":
+            fits = not most or (number(self.value) or 0) <= most
+            why = "is not a valid value" if fits else _too_large(most)
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
 
 
@@ -69,6 +86,10 @@ class Stated:
     def changed(self) -> dict[str, Value]:
         """Return the options that differ from the default."""
         return {name: value for name, value in self.values.items() if value != DEFAULTS[name]}
+
+
+def _too_large(most: int) -> str:
+    return f"does not fit into {most.bit_length()} bits (0 to {most})"
 
 
 def shown(value: Value) -> str:
@@ -147,6 +168,11 @@ def _verify(stated: Stated) -> None:
     def above(name: str, most: int, now: Value) -> None:
         out_of(name, _int(get(name)) > most, now)
 
+    def silently(name: str, now: Value, why: str = Remark.why) -> None:
+        if name in stated.lines and get(name) != now:
+            stated.remarks.append(Remark(stated.lines[name], name, shown(get(name)), "silent", now, why))
+        stated.values[name] = now
+
     above("lmc", 7, 0)
     above("sm_priority", 15, 0)
     for name, most, supported in (
@@ -169,14 +195,14 @@ def _verify(stated: Stated) -> None:
     )
     out_of("console", get("console") not in CONSOLES, "off")
     if get("no_partition_enforcement"):
-        stated.values["part_enforce"] = "off"
+        silently("part_enforce", "off", "has no effect with no_partition_enforcement TRUE")
     out_of("part_enforce", get("part_enforce") not in ENFORCE, "both")
     if get("qos"):
         for prefix in ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr"):
             above(f"{prefix}_max_vls", 15, 0)
             above(f"{prefix}_high_limit", 255, -1)
             if _int(get(f"{prefix}_high_limit")) < 0:
-                stated.values[f"{prefix}_high_limit"] = -1
+                silently(f"{prefix}_high_limit", -1)
             for table in ("vlarb_high", "vlarb_low", "sl2vl"):
                 _verify_table(stated, f"{prefix}_{table}")
     out_of("perfmgr_sweep_time_s", _int(get("perfmgr_sweep_time_s")) < 1, 180)
@@ -187,6 +213,11 @@ def _verify(stated: Stated) -> None:
         out_of("sweep_interval", not interval, lease - 1)
         interval = _int(get("sweep_interval"))
         out_of("m_key_lease_period", interval >= lease, interval + 1 & 0xFFFF)
+    for name, component in PROGRAMMED.items():
+        value = _int(get(name))
+        if value > component.mask and (get("congestion_control") or not name.startswith("cc_")):
+            why, now = _too_large(component.mask), value & component.mask
+            stated.remarks.append(Remark(stated.lines[name], name, shown(value), "programmed", now, why))
 
 
 def _verify_table(stated: Stated, name: str) -> None:
@@ -208,7 +239,8 @@ def _verify_table(stated: Stated, name: str) -> None:
         fits = entries <= ARBITRATION and text.count(":") == entries
         now = ",".join(f"{vl}:{weight}" for vl, weight in zip(programmed[::2], programmed[1::2], strict=True))
     if not fits or written != programmed:
-        stated.remarks.append(Remark(stated.lines.get(name, 0), name, text, "programmed", now))
+        why = f"is not {SL2VL if name.endswith('sl2vl') else VLARB}"
+        stated.remarks.append(Remark(stated.lines.get(name, 0), name, text, "programmed", now, why))
 
 
 def _numbers(text: str, count: int) -> list[int]:

@@ -92,6 +92,8 @@ class _Reader:
         self.number, self.generated = 0, 0
         self.broadcast = set[tuple[int, int]]()
         """P_Key and scope of the IPoIB groups."""
+        self.written = dict[int, str]()
+        """P_Key → its name in its first definition of the file."""
         self.names = {"Default": DEFAULT_BASE}
         self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
@@ -174,8 +176,9 @@ class _Reader:
             how = "that of the same name" if same else "the lowest that is free"
             if text is not None or (name.lower() == "default" and not same):
                 self.remark(f"P_Key {text or '(none)'} of {_quoted(name)}: OpenSM takes {pkey:#x}, {how}")
-        elif pkey in pkeys and pkey != DEFAULT_BASE and name and name != pkeys[pkey]:
+        elif name and name != self.written.get(pkey, name):
             self.remark(f"P_Key {pkey:#x} belongs to {_quoted(pkeys[pkey])}; OpenSM adds the members there")
+        self.written.setdefault(pkey, name)
         self.names.setdefault(pkeys.setdefault(pkey, name or f"{pkey:04x}"), pkey)
         return pkey
 
@@ -205,6 +208,8 @@ class _Reader:
             self.remark(f"{name} has no value; OpenSM ignores it")
         elif name in CODES:
             codes[name] = value & 0xFFFFFFFF
+            if rest.strip() or not text:
+                self.remark(f"{name}={_quoted(text)} is not a number; OpenSM takes {codes[name]}")
         else:
             self._number(codes, name, text, value, rest)
 

@@ -239,6 +239,30 @@ def test_ends_are_found_by_what_people_call_them() -> None:
     assert got.port.tolist() == [[int(a), int(b)] for a, b in expected]
 
 
+@pytest.mark.parametrize(
+    ("planned", "found"),
+    [
+        (["h1,1", "h2,1"], [2, 3]),
+        (["h1,0", "h2,HCA-0"], [2, 3]),
+        (["h1,1", "h1,2"], [-1, -1]),
+        (["h1,HCA 3", "h2,hca-7"], [2, 3]),
+        (["h1,mlx5_0", "h1,1"], [2, -1]),
+        (["h3,1", "h2,1"], [-1, 3]),
+    ],
+)
+def test_a_number_is_the_adapter_of_a_host_with_one(planned, found) -> None:
+    """Two planned adapters of a host with one leave open which of them is absent; h3 has two without names."""
+    b = FabricBuilder("plain")
+    b.nodes(2, NodeType.SWITCH, 40, desc=["leaf-1", "leaf-2"], speed="HDR")
+    b.nodes(4, NodeType.CA, 1, desc=["h1", "h2", "h3", "h3"], speed="HDR")
+    b.links([0, 0, 1, 1], [1, 2, 1, 2], [2, 3, 4, 5], [1, 1, 1, 1])
+    fabric = b.build()
+    ends = "".join(f"leaf-1,{n},{host}\n" for n, host in enumerate(planned, 1))
+    plan = rows(ends, "Switch,Switch Port,Server,HCA\n")
+    nodes = [int(fabric.port_node[p]) if p >= 0 else -1 for p in match_plan(plan, fabric).port[:, 1].tolist()]
+    assert nodes == found
+
+
 def test_what_cannot_be_told_is_a_problem_not_a_guess() -> None:
     plan = rows(
         ",,leaf-3,1,,,h1,1,,,\n"

@@ -3,6 +3,7 @@ without a shape. The oracle is the fabric whose cables the list was made from.""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from softib.fabric.formats.cabling.plan import CablingPlan, read_plan
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
+from softib.render.phrases import plan_facts
 
 openpyxl = pytest.importorskip("openpyxl")
 HEADINGS = ["A-Node", "A-Port", "Z-Node", "Z-Port"]
@@ -264,3 +266,20 @@ def test_a_cancelled_cable_that_is_there_is_said_once(tmp_path: Path) -> None:
         f.code for f in compare(TREE, workbook(tmp_path / "q.xlsx", nothing, [*HEADINGS, "Status"], rows)).findings
     }
     assert codes == {"plan-hidden-parts", "plan-unexpected-cable"}
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        (("a.csv",), "9"),
+        (("a.csv", "b.csv"), "9 in 2 files"),
+        (("a.xlsx[hosts]", "a.xlsx[spines]", "a.xlsx[core]"), "9 in 3 sheets"),
+        (("a.xlsx[hosts]", "a.xlsx[spines]", "b.csv"), "9 in 2 files"),
+        (("a [1].xlsx[hosts]", "a [1].xlsx[spines]"), "9 in 2 sheets"),
+    ],
+)
+def test_the_sheets_of_a_workbook_are_not_counted_as_files(files, text):
+    comparison = compare(TREE, CablingPlan.from_fabric(TREE))
+    counts = {"all": 9, "repeated": 0, "mirrored": 0}
+    facts = dict(plan_facts(dataclasses.replace(comparison, files=files, rows=counts)))
+    assert facts["rows"] == f"{text}, of {comparison.planned} cables"

@@ -58,6 +58,8 @@ class NameIndex:
         self.names = fabric.node_names()
         self.address = [address_of(name) for name in self.names]
         self.counting: dict[tuple[int, ...], set[int]] = {}
+        self.planned: dict[int, set[str]] = {}
+        """Node → the adapters that the plan has on it, if its name refers to no other node."""
         exact: dict[str, list[int]] = {}
         guid: dict[str, list[int]] = {}
         system: dict[str, list[int]] = {}
@@ -193,9 +195,14 @@ class NameIndex:
         """Learn how a plan numbers adapters (``HCA-0``, ``HCA-1``) of hosts that use other names
         (``mlx5_0``), from all its (device, label) ends."""
         for device, label in ends:
-            match = _COUNTED.match(plain_adapter(portnum_of_label(label).hca))
+            adapter = plain_adapter(portnum_of_label(label).hca)
+            if not adapter:
+                continue
+            nodes, match = self.nodes(device), _COUNTED.match(adapter)
             if match:
-                self.counting.setdefault(self._numbers(self.nodes(device)), set()).add(int(match[1]))
+                self.counting.setdefault(self._numbers(nodes), set()).add(int(match[1]))
+            if len(nodes) == 1:
+                self.planned.setdefault(nodes[0], set()).add(adapter)
 
     def _numbers(self, nodes: list[int]) -> tuple[int, ...]:
         """Return the numbers in the names of a host's adapters, in order."""
@@ -206,6 +213,9 @@ class NameIndex:
         """Return the adapter that a plan calls ``hca2``. The numbers used in the whole plan show
         whether it is the one named ``mlx5_2``, or the host's third or second adapter."""
         match = _COUNTED.match(adapter)
+        unnamed = len(nodes) == 1 and not self.address[nodes[0]].adapter
+        if match and unnamed and len(self.planned.get(nodes[0], ())) == 1:
+            return nodes  # the only planned adapter of a host with one
         numbers = self._numbers(nodes)
         used = self.counting.get(numbers, set())
         if not match or not used or len(numbers) != len(nodes) or len(set(numbers)) != len(numbers):
