@@ -67,7 +67,7 @@ def test_slow_cables_of_one_switch_are_mixed_speeds_in_a_form_without_device_ids
 
 @pytest.mark.parametrize("form", ["ibnetdiscover", "iblinkinfo"])
 @pytest.mark.parametrize(("rate", "severity"), [("EDR", Severity.INFO), ("1x HDR", Severity.WARNING)])
-def test_all_hosts_of_a_leaf_at_1x_are_a_warning_in_any_form(
+def test_all_hosts_of_a_leaf_at_a_quarter_width_are_a_warning(
     form: str, rate: str, severity: Severity, tmp_path: Path
 ) -> None:
     """Servers of an older model may all run at EDR; no part has one lane."""

@@ -64,12 +64,14 @@ def between_only_two(view: FabricView, rank: np.ndarray, row: list[int]) -> bool
     f = view.fabric
     node = int(f.port_node[row[0]])
     numbers = [int(f.port_num[p]) for p in row if f.port_node[p] == node]
-    adjacent = f.port_peer[[f.node_base[node] + n for n in (min(numbers) - 1, max(numbers) + 1)]]
+    if max(numbers) == f.node_nports[node]:
+        return False
+    neighbours = f.port_peer[[f.node_base[node] + n for n in (min(numbers) - 1, max(numbers) + 1)]]
     there = f.port_peer[list(f.ports_of(node))]
     peers = np.unique(f.port_node[there[there >= 0]])
-    if (adjacent < 0).any():
+    if (neighbours < 0).any():
         return False
-    tier = rank[f.port_node[adjacent]]
+    tier = rank[f.port_node[neighbours]]
     return len(peers[np.isin(rank[peers], tier) & view.is_switch[peers]]) == 2
 
 
