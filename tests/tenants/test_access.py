@@ -275,7 +275,7 @@ def test_rights_come_before_a_repeated_answer(ask, service, accounts):
 @pytest.mark.parametrize(
     ("method", "path", "body", "text"),
     [
-        ("POST", "partitions", {"name": "typo", "tennant": "red"}, "tennant: is not a name of this document"),
+        ("POST", "partitions", {"name": "typo", "renter": "red"}, "renter: is not a name of this document"),
         ("POST", "partitions", {"name": "typo", "index0": "yes"}, "index0: must be true or false"),
         ("PUT", "tenants/typo", {"limit": True}, "limit: must be a whole number"),
         ("POST", "isolation", {"guids": [GUID], "fast": 1}, "fast: is not a name of this document"),
@@ -614,7 +614,7 @@ def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accoun
 @pytest.mark.parametrize(
     ("method", "path", "body", "name"),
     [
-        ("POST", "resources/pkeys", {**ONE, "memebership": "limited"}, "memebership"),
+        ("POST", "resources/pkeys", {**ONE, "kind_of_member": "limited"}, "kind_of_member"),
         ("PUT", "resources/pkeys", {**ONE, "index_0": True}, "index_0"),
         ("POST", "resources/pkeys/add", {"pkey": "0x5", "service_levl": 3}, "service_levl"),
         ("PUT", "resources/pkeys/qos_conf", {"pkey": "0x5", "service_level": True}, "service_level"),
