@@ -30,10 +30,8 @@ def test_a_manager_on_the_port_of_the_fabrics_own_is_refused_by_name(softib):
     refusal = own(softib, "sm", "run", "--once", "--priority", "15", node=FIRST, code=2)
     assert f"process {softib.status()[0]['pid']}" in refusal and "--node" in refusal and "--sm external" in refusal
     assert len(masters(softib)) == 1
-    assert (
-        softib("run", "--node", FIRST, "--", "python3", "-c", ISSM).stdout.strip() == "Resource temporarily unavailable"
-    )
-    assert not softib("run", "--node", SECOND, "--", "python3", "-c", ISSM).stdout.strip()
+    assert "Resource temporarily unavailable" in softib("run", "--node", FIRST, "--", "python3", "-c", ISSM)
+    assert "unavailable" not in softib("run", "--node", SECOND, "--", "python3", "-c", ISSM)
     assert "no change was made" in own(softib, "sm", "run", "--dry-run", node=FIRST)
 
 
@@ -48,7 +46,7 @@ def test_stock_opensm_reports_another_instance(softib, stock, first):
         assert wait(managers.converged, 60.0), managers.why()
     pids = [c["pid"] for c in softib.status()[0]["clients"] if c["sm"]]
     second = softib("run", "--node", FIRST, "--", opensm, "-o", "-f", "second.log")
-    assert "another instance of OpenSM is already running" in second.stdout + second.stderr
+    assert "another instance of OpenSM is already running" in second
     if pids:
         assert f"(process {pids[0]})" in own(softib, "sm", "run", "--priority", "15", node=FIRST, code=2)
-    assert "SMINFO_MASTER" in softib("run", "--node", SECOND, "--", sminfo).stdout
+    assert "SMINFO_MASTER" in softib("run", "--node", SECOND, "--", sminfo)

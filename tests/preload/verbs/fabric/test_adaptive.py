@@ -116,8 +116,8 @@ def test_a_group_without_a_port_that_is_up(adaptive):
 @pytest.mark.stock
 @pytest.mark.parametrize("pace", [False, True])
 def test_messages_of_ib_send_bw_spread_evenly_over_the_uplinks(stock, pace):
-    """1,600 messages over four uplinks: 400 each, and those that a late receiver makes the sender send again. The answers
-    cross them the other way."""
+    """1,600 messages over four uplinks: 400 each, and those that a late receiver makes the sender send again, of which
+    each finds idle links and takes the first. The answers cross them the other way."""
     fabric, programs = Applications(TREE, *(["--pace"] if pace else [])), []
     try:
         port = next(fabric.ports)
@@ -130,7 +130,8 @@ def test_messages_of_ib_send_bw_spread_evenly_over_the_uplinks(stock, pace):
         assert programs[-1].returncode == 0, output
         sent = uplinks(fabric, "leaf-2") - before
         messages = sent / 65536 / 1.0078
-        assert messages.min() >= 396 and np.ptp(messages) <= 4, messages
+        again = max(messages.sum() - 1600, 0)
+        assert messages.min() >= 396 and np.ptp(messages) <= 4 + again, messages
     finally:
         for program in programs:
             stop(program)
