@@ -19,7 +19,7 @@ HEAD = """# Devices
 
 softib knows {parts} devices and cables. `softib plan devices` lists them. Checks, predictions, the emulated firmware and planning read
 these rows, and no other table of devices exists.
-{sourced} figures are known, each with its source. {assumed} of them are assumptions, which softib needs and no public source states; {fitted} were fitted to
+{sourced} figures are published, each with its source. {assumed} are assumptions, which softib needs and no public source states; {fitted} were fitted to
 measurements ([validation](evidence/validation.md)). {unknown} figures are unknown.
 
 A device without a row is treated as the typical device of its generation. To correct a figure or to add a device, edit the TOML file in

@@ -32,7 +32,7 @@ class Figure(Result):
 class Device(Result):
     """A device or kind of cable."""
 
-    table_columns = ("name", "kind", "generation", "sourced", "unknown")
+    table_columns = ("name", "kind", "generation", "sourced", "assumed", "fitted", "unknown")
 
     name: str
     kind: str
@@ -40,9 +40,13 @@ class Device(Result):
     generation: str
     """Of Ethernet switches the speed of a port."""
     sourced: int
-    """Figures with a source."""
+    """Figures that somebody else published."""
+    assumed: int
+    """Figures that softib assumes, with the reason as their source."""
+    fitted: int
+    """Figures fitted to measurements, with the dataset as their source."""
     unknown: int
-    """Figures without one."""
+    """Figures without a value."""
     figures: list[Figure]
 
 
@@ -57,29 +61,26 @@ class DeviceCatalogue(Result):
     @property
     @also()
     def sourced(self) -> int:
-        """Figures with a source."""
+        """Figures that somebody else published."""
         return sum(d.sourced for d in self.devices)
 
     @property
     @also()
     def assumed(self) -> int:
-        """Figures whose source is an assumption of softib."""
-        return self._from("assumed")
+        """Figures that softib assumes."""
+        return sum(d.assumed for d in self.devices)
 
     @property
     @also()
     def fitted(self) -> int:
-        """Figures that were fitted to measurements."""
-        return self._from("fitted")
+        """Figures fitted to measurements."""
+        return sum(d.fitted for d in self.devices)
 
     @property
     @also()
     def unknown(self) -> int:
-        """Figures without a source."""
+        """Figures without a value."""
         return sum(d.unknown for d in self.devices)
-
-    def _from(self, word: str) -> int:
-        return sum((f.source or "").startswith(word) for d in self.devices for f in d.figures)
 
 
 def rows_of(name: str | None = None) -> list[Device]:
@@ -96,4 +97,14 @@ def rows_of(name: str | None = None) -> list[Device]:
 def _device(kind: str, part: Any) -> Device:
     figures = [Figure(f, getattr(part, f) if f in part.sources else None, part.sources.get(f)) for f in part.FIGURES]
     generation = part.generation if hasattr(part, "generation") else f"{part.gbps:g} Gb/s"
-    return Device(part.name, kind, generation, len(part.sources), len(part.unknown), figures)
+    assumed, fitted = (sum(s.startswith(word) for s in part.sources.values()) for word in ("assumed", "fitted"))
+    return Device(
+        part.name,
+        kind,
+        generation,
+        sourced=len(part.sources) - assumed - fitted,
+        assumed=assumed,
+        fitted=fitted,
+        unknown=len(part.unknown),
+        figures=figures,
+    )

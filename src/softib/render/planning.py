@@ -399,13 +399,15 @@ def print_devices(d: DeviceCatalogue, console: Console) -> None:
         for figure, value, source in rows:
             console.print(text(f"{figure:<22}  {value:>8}  {source}".rstrip()))
         return
-    counts = ((r.name, r.kind, r.generation, str(r.sourced), str(r.unknown)) for r in d.devices)
-    _table(console, ("device", "kind", "generation", "sourced", "unknown"), counts)
+    counts = (
+        (r.name, r.kind, r.generation, str(r.sourced), str(r.assumed), str(r.fitted), str(r.unknown)) for r in d.devices
+    )
+    _table(console, ("device", "kind", "generation", "sourced", "assumed", "fitted", "unknown"), counts)
     console.print()
     console.print(
         text(
-            f"{len(d.devices)} devices and cables: {d.sourced} figures with a source ({d.assumed} of them assumed, "
-            f"{d.fitted} fitted to measurements), {d.unknown} unknown"
+            f"{len(d.devices)} devices and cables: {d.sourced} figures with a source, {d.assumed} assumed, "
+            f"{d.fitted} fitted to measurements, {d.unknown} unknown"
         )
     )
 

@@ -31,8 +31,16 @@ def test_every_figure_of_the_files_is_listed_and_the_rest_is_unknown():
         known = {f.figure: [f.value, f.source] for f in device.figures if f.source is not None}
         assert known == sourced(ROWS[device.name])
         assert all(f.value is None for f in device.figures if f.source is None)
-    assert every.sourced == sum(len(sourced(row)) for row in ROWS.values())
-    assert every.sourced + every.unknown == sum(len(d.figures) for d in every.devices)
+    sources = [source for row in ROWS.values() for _, source in sourced(row).values()]
+    assert every.assumed == sum(s.startswith("assumed") for s in sources) > 100
+    assert every.fitted == sum(s.startswith("fitted") for s in sources)
+    assert every.sourced == len(sources) - every.assumed - every.fitted
+    assert len(sources) + every.unknown == sum(len(d.figures) for d in every.devices)
+
+
+def test_an_assumed_figure_is_not_counted_as_sourced():
+    (row,) = softib.devices("ConnectX-7").devices
+    assert row.sourced == sum("vendor" in (f.source or "") and "assumed" not in f.source for f in row.figures) == 3
 
 
 def test_the_command_prints_the_list_one_device_and_near_names():
