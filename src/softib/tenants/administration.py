@@ -18,8 +18,9 @@ from softib.monitor.requests import sa_gets
 
 __all__ = ["SaAnswer", "ask_administration"]
 
-TIMEOUT_PS, RETRIES = 10**12, 10
-"""The values of Linux: IPoIB waits 1 s for an answer, and ib_sa repeats a query ten times."""
+COPY_PS = 10**11
+"""Interval between copies of a query: ib_sa of Linux repeats it ten times in the time limit of its caller, which is 1 s
+for IPoIB (drivers/infiniband/core/sa_query.c, ``send_mad``)."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,17 @@ def ask_administration(
     fields: dict[str, Any],
     sm_key: int = 0,
     method: SaMethod = SaMethod.GET,
+    patience_s: float = 1.0,
 ) -> SaAnswer:
-    """Send ``record`` to the administration at ``lid``; only ``fields`` of it count."""
+    """Send ``record`` to the administration at ``lid``; only ``fields`` of it count. Wait ``patience_s`` for an
+    answer."""
     request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
     head = request.mad[0, : SaHeader.size]
     SaHeader.method.set(head, int(method))
     SaHeader.sm_key.set(head, sm_key)
     SaHeader.comp_mask.set(head, mask_of(record, *fields))
     request.mad[0, SA_DATA : SA_DATA + record.size] = record.pack(**fields)
-    t = Transactor(1, TIMEOUT_PS, RETRIES)
+    t = Transactor(1, COPY_PS, round(patience_s * 1e12 / COPY_PS))
     t.submit(request, np.zeros(1, np.int64))
     inbox: MadBatch | None = None
     while t.busy:

@@ -4,6 +4,7 @@ LIDs."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -54,8 +55,11 @@ FLOOD, FLOOD_BATCH, SWEEPS = 5_000, 250, 500
 """Number of forged traps; number of traps between two queries of the subnet administration; and
 number of sweeps up to which the manager has combined the traps. The limit is a number, because the
 time depends on the load."""
+PATIENCE_S = 10.0
+"""Time for which attacker and victim wait for the subnet administration: programs repeat a query that had no answer."""
 GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
+_ask = functools.partial(ask_administration, patience_s=PATIENCE_S)
 GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
 """A multicast group of the rehearsal: transient, link-local (IBA 4.1.1)."""
 
@@ -134,7 +138,7 @@ def mkey_from_administration(s: Stage) -> tuple[Outcome, str]:
         return NOT_NEEDED, "there is no M_Key to be read"
     for sm_key in (0, OPENSM_KEY):
         fields = {"endport_lid": s.lids[s.victim]}
-        answer = ask_administration(s.wires[s.attacker], s.master, PortInfoRecord, fields, sm_key)
+        answer = _ask(s.wires[s.attacker], s.master, PortInfoRecord, fields, sm_key)
         if answer.good and int(PortInfoRecord.mkey.get(answer.record)):  # type: ignore[attr-defined]
             s.key = int(PortInfoRecord.mkey.get(answer.record))  # type: ignore[attr-defined]
             return THROUGH, f"the subnet administration gives the M_Key to a request with SM_Key {sm_key:#x}"
@@ -257,11 +261,11 @@ def group_leave(s: Stage) -> tuple[Outcome, str]:
     fields = {"mgid": GROUP, "port_gid": (prefix, s.guids[s.victim]), "join_state": JoinState.FULL}
     key = next((k for k in _keys(s, s.victim) if k), 0xFFFF)
     record = {"qkey": QKEY, "pkey": key | FULL, "sl": 0, "flow_label": 0, "tclass": 0}
-    joined = ask_administration(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **record}, 0, SaMethod.SET)
+    joined = _ask(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **record}, 0, SaMethod.SET)
     if not joined.good:
         return NOT_TRIED, f"{s.victim} cannot join a group itself (status {joined.status})"
-    removed = ask_administration(s.wires[s.attacker], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
-    ask_administration(s.wires[s.victim], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
+    removed = _ask(s.wires[s.attacker], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
+    _ask(s.wires[s.victim], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
     if removed.good:
         return THROUGH, f"{s.attacker} removed {s.victim} from its multicast group"
     return STOPPED, f"the subnet administration refuses to remove {s.victim} from its group for {s.attacker}"
@@ -307,7 +311,7 @@ def trap_flood(s: Stage) -> tuple[Outcome, str]:
     for sent in range(0, FLOOD, FLOOD_BATCH):
         wire.exchange(_traps(sent, master, s.leaf))
         began = clock_ps()
-        answer = ask_administration(s.wires[s.victim], master, PathRecord, fields)
+        answer = _ask(s.wires[s.victim], master, PathRecord, fields)
         worst = max(worst, (clock_ps() - began) / 1e12)
         unanswered += answer.status is None
     made = s.sweeps() - before
