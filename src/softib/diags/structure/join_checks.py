@@ -170,32 +170,29 @@ def unjudged_shapes(c: Context) -> Iterator[Finding]:
 
 
 def unexplained_cables(c: Context) -> Iterator[Finding]:
-    """Yield the cables of a grid that join no neighbours, if no finding names a switch of any of them: several wrong
-    cables can look like another grid."""
+    """Yield the cables of a grid that join no neighbours, if no finding names a switch of any of them, and all cables
+    of a shape found by port numbers that fits only in part: several wrong cables can look like another network."""
     view, shape, node = c.view, c.structure.shape, c.view.fabric.port_node
-    if not shape.forms:
+    by_ports, named = c.structure.labels.by_ports, _named_nodes(c)
+    if not (shape.forms or (by_ports and shape.kind == "dragonfly")):
         return
     compared = joins(view, shape)
     rows = view.between_switches
-    outside = shape.coordinates[:, 0] < 0
-    astray = [
-        *compared.extra_cables(view, shape),
-        *rows[outside[view.node_a[rows]] | outside[view.node_b[rows]]].tolist(),
-    ]
-    ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in sorted(set(astray))]
-    named = _named_nodes(c)
+    inside = shape.coordinates[:, 0] >= 0 if shape.forms else shape.group >= 0
     unjoined = [u for u in compared.missing if not named & {*u.nodes_a, *u.nodes_b}]
-    ends = [pair for pair in ends if not named & {int(node[p]) for p in pair}]
-    vacant = 0 if named else int(np.prod(shape.dims)) - int((~outside & view.is_switch).sum())
-    if vacant:  # a grid with other sizes may be the right one
-        ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in rows]
-        text = (
-            f"a {_shape_text(c)} has {counted(vacant, 'switch')} more: its {counted(len(rows), 'cable')} are not judged"
-        )
-    elif ends and (unjoined or outside[node[[p for pair in ends for p in pair]]].any()):
-        text = f"{len(ends)} of {counted(len(rows), 'cable')} between switches have no place in a {_shape_text(c)}"
+    vacant = int(np.prod(shape.dims)) - int((inside & view.is_switch).sum()) if shape.forms else 0
+    if by_ports and not named and (vacant or (not shape.forms and (compared.uneven or unjoined))):
+        astray = rows.tolist()
+        text = f"{counted(len(rows), 'cable')} fit a {_shape_text(c)} only in part, and are not judged"
     else:
+        beyond = rows[~inside[view.node_a[rows]] | ~inside[view.node_b[rows]]].tolist() if shape.forms else []
+        astray = sorted({*compared.extra_cables(view, shape), *beyond})
+        text = "{} of " + f"{counted(len(rows), 'cable')} between switches have no place in a {_shape_text(c)}"
+    ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in astray]
+    ends = [pair for pair in ends if not named & {int(node[p]) for p in pair}]
+    if not ends:
         return
+    text = text.format(len(ends))
     links = [view.link_name(*pair) for pair in ends]
     yield finding(
         UNJUDGED_CABLES,
