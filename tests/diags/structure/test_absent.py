@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
+from softib.diags.finding import Severity
 from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
@@ -15,6 +16,7 @@ from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure
+from tests.diags.sites import tree
 from tests.fabric.subset import without_nodes
 
 QUICK = [
@@ -184,3 +186,17 @@ def test_guids_that_no_record_states_are_no_duplicates_and_lone_nodes_are_told(t
     path.write_text(LONE)
     (found,) = check(read(path).fabric)
     assert found.code == "unlinked-hca-port" and found.message == "host3 mlx5_0 is listed without any link"
+
+
+@pytest.mark.parametrize("hosts", [8, 16])
+def test_an_absent_host_where_numbers_run_across_the_leaves(hosts: int) -> None:
+    """Host n is on leaf n modulo 12: its neighbours in name are on other leaves, and its name is still known."""
+    whole = tree(leaves=12, hosts=hosts, spines=4, parallel=1, host=lambda g, i: f"worker-{i * 12 + g + 1}")
+    assert check(whole.fabric()) == []
+    for leaf, place in ((0, hosts - 1), (4, 3), (11, hosts // 2)):
+        s = whole.copy()
+        s.without({f"host{leaf}.{place}"})
+        (finding,) = check(s.fabric())
+        assert (finding.code, finding.severity) == ("absent-host", Severity.WARNING)
+        assert finding.evidence["name"] == f"worker-{place * 12 + leaf + 1}"
+        assert [(p.node, p.portnum) for p in finding.where] == [(f"leaf-{leaf + 1:02d}", place + 1)]
