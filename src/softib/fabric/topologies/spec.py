@@ -1,5 +1,4 @@
-"""The fabric file (``fabric.yaml``, DESIGN decision 8): a generator or a dump, cables, subnet
-manager, faults.
+"""The fabric file (``fabric.yaml``): a generator or a dump, cables, subnet manager, faults.
 
 name: pod
 generation: NDR

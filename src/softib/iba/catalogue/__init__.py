@@ -4,8 +4,8 @@ every figure.
 The rows are in the TOML files of this folder: ``figure = [value, "source"]``. They are read by
 checks, the simulator, the agents' firmware, the PCI tree of ``softib run`` and planning.
 ``docs/devices.md`` lists them and counts the unknown figures. A figure that is absent is unknown
-and reads None. Some figures that softib needs are published by no one: their source begins with
-``assumed``. For a figure chosen by measurements, the source names the dataset after ``fitted``.
+and reads None. No one publishes some figures that softib needs; their source begins with ``assumed``. For a figure
+chosen by measurements, the source names the dataset after ``fitted``.
 
 This module uses only the standard library: the package's build reads the catalogue before NumPy is installed.
 """
