@@ -55,7 +55,7 @@ class Hosts:
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        """The rows of each name."""
+        """Return the rows of each name."""
         rows: dict[str, list[int]] = {}
         for i, name in enumerate(self.name):
             rows.setdefault(name, []).append(i)
