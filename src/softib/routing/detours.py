@@ -57,7 +57,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
     for nth in range(
         ROOTS
-    ):  # turns of real paths exclude fewer detours than all turns that the rule allows, and other roots exclude other detours
+    ):  # turns of real paths exclude fewer detours than all turns that the rule allows, and other roots other ones
         if exact is None or not left:
             break
         other = before.copy()

@@ -33,7 +33,7 @@ class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
     ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link
     (float64, 0: unknown; empty: all unknown). ``fabric`` and ``costs`` are the sources of
-    :attr:`profile`; ``measured``: measurements of these hosts, for verdicts."""
+    :attr:`profile`; ``measured``: measurements of these hosts, for :mod:`softib.workloads.trust`."""
 
     end: np.ndarray
     name: tuple[str, ...]

@@ -226,7 +226,7 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
 
 
 def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], list[Location]]:
-    """Return the place of an end."""
+    """Return a function from an end to its place."""
     host = measured.ends.host
     return lambda row: [Location(host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
 

@@ -149,7 +149,7 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
     requests, responses = moved["qp", "next_psn"], moved["rc", "response_psn"]
     for rows, name, sent, port in (("qp", "fetched", requests, "src"), ("rc", "back_fetched", responses, "dst")):
         of_port = a.tables["port"]["dma_free"][state.qp[port]]
-        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # the fetching of a port includes that of its messages
+        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port fetches at least what its messages do
             return None
     reliable, connected = state.qp["service"] == RC, state.qp["service"] == UC
     if (moved["rc", "expected"] != np.where(reliable, requests, 0)).any():
