@@ -151,7 +151,7 @@ class EthernetSwitch(Part):
         "latency_ns": "ns from port to port, without load",
         "buffer_mib": "MiB of packet memory that radix ports of this speed share",
         "radix": "ports of this speed",
-        "cut_through": "does it send before it has the whole frame?",
+        "cut_through": "whether it sends before it has the whole frame",
         "power_w": "W of a system without load",
     }
 
