@@ -39,7 +39,7 @@ from softib.api.running.ci_result import (
 )
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
-from softib.errors import InputError, SoftibError
+from softib.errors import InputError, SoftibError, os_reason
 from softib.fabric.node_finder import default_port
 from softib.live.status import Moved
 from softib.source import warn
@@ -338,4 +338,4 @@ def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
                 shutil.copyfile(scratch / "softib/ci/log", folder / "fabric.log")
         (folder / "junit.xml").write_text(result.to_junit(), encoding="ascii")
     except OSError as error:
-        raise InputError(f"{error.filename or folder}: {error.strerror or error}") from None
+        raise InputError(f"{error.filename or folder}: {os_reason(error)}") from None
