@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import tarfile
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,6 +21,7 @@ from softib.host_facts.stack_checks import StackFault
 from softib.host_facts.stack_facts import HostStack
 from softib.plural import counted
 from softib.result import Result
+from softib.scratch import scratch_folder
 
 __all__ = ["Stack", "stack", "stack_collector"]
 
@@ -144,10 +144,10 @@ def _collected(host: str) -> HostStack | str:
 def _from_archive(octets: bytes, source: str) -> HostStack:
     from softib.host_facts.stack_facts import read_stack
 
-    with tempfile.TemporaryDirectory(prefix="softib-stack-") as folder:
+    with scratch_folder("stack") as folder:
         try:
             with tarfile.open(fileobj=io.BytesIO(octets), mode="r:*") as archive:
-                _unpack(archive, Path(folder))
+                _unpack(archive, folder)
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
             why = shown(str(error))
             raise InputError(f"{shown(source)}: not an archive of softib stack --collector: {why}") from None
