@@ -229,12 +229,17 @@ def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
         (finding,) = service.findings()
         assert (finding.kind, finding.where, finding.begun_s, finding.ended_s) == ("intruder", port[7][0], 10_000, None)
         assert "port 7 sent to port 3 with P_Key 0x8009" in finding.text and finding.text.endswith("3 times")
+        service.view.here, service.intrusions.where_of = int(port[7][0], 16), lambda lid: port.get(lid, ("",))[0]
+        service.intrusions.take([report(0x7FFF), report(0x7FFF)])
+        other, own = service.findings()
+        assert (own.kind, own.where, other) == ("requests", port[7][0], finding) and own.text.startswith("2 requests")
         clock[0] += 3601
         assert service.findings() == []
-        (ended,) = service.findings(resolved=True)
+        (ended,) = (f for f in service.findings(resolved=True) if f.kind == "intruder" and f.text.endswith("3 times"))
         assert ended.ended_s == 10_060
+        ended = len(service.findings(resolved=True))
         service.intrusions.take([report()])
-        assert len(service.findings()) == 1 and len(service.findings(resolved=True)) == 2
+        assert len(service.findings()) == 1 and len(service.findings(resolved=True)) == ended + 1
         service.intrusions.take([report(key, lid) for key in range(1, 1500) for lid in (8, 9)])
         service.intrusions.write()
         assert len(service.findings()) <= 1000

@@ -174,6 +174,11 @@ class Partition:
             return 0
         return self.pkey | (FULL_BIT if full else 0)
 
+    def key_of(self, guid: int, manager: int) -> int:
+        """Return :meth:`membership` as it is programmed: the port of the subnet ``manager`` is always a full member
+        of the default partition."""
+        return FULL_BIT | DEFAULT_BASE if self.pkey == DEFAULT_BASE and guid == manager else self.membership(guid)
+
 
 def pkey_text(pkey: int) -> str:
     """``0x5``: UFM's notation."""
