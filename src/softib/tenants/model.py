@@ -70,10 +70,12 @@ MTU_CODES = {2: 4, 4: 5}
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """``limit``: largest number of its partitions."""
+    """``limit``: largest number of its partitions. ``ports``: PortGUIDs, as 16 digits, that an operator assigned to
+    it; None: its accounts may use any port that belongs to no other tenant."""
 
     name: str
     limit: int = 1024
+    ports: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

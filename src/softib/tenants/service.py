@@ -155,6 +155,13 @@ class TenantService:
             return "the subnet manager's"
         return "" if port is None else "a switch's" if port.switch else "a router's" if port.router else ""
 
+    def physical(self, guid: int) -> int:
+        """Return the PortGUID of the port that has the virtual port ``guid``; ``guid`` itself for any other."""
+        port = self.view.ports.get(guid)
+        if port is None or port.vport < 0:
+            return guid
+        return next(p.guid for p in self.view.ports.values() if p.row == port.row and p.vport < 0)
+
     def undo_of(self, number: int, whole: bool = False) -> Change:
         """Return the change that undoes a revision, except rows that later revisions changed.
         Without ``whole`` it is :class:`Refused` if no row is left. So is an act on ports."""

@@ -291,7 +291,10 @@ def _row(member: Member | None) -> list[Any] | None:
 
 
 def _tenant(row: dict[str, Any] | None) -> Tenant | None:
-    return None if row is None else Tenant(**row)
+    if row is None:
+        return None
+    ports = row.get("ports")
+    return Tenant(**{**row, "ports": None if ports is None else tuple(ports)})
 
 
 def _member_rows(pkey: int, old: Partition | None, new: Partition | None) -> Iterable[list[Any]]:
