@@ -18,7 +18,7 @@ from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.changes import Options
 from softib.tenants.intruders import Intruder
-from softib.tenants.model import Member
+from softib.tenants.model import Member, Tenant
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft, State
 from softib.tenants.store import FILE, Unavailable, waits_for
@@ -178,6 +178,22 @@ def test_a_database_of_the_first_schema_keeps_its_revisions_and_gives_each_accou
         assert answer("gone", "allot", "eight", "d", "\ngone").revision == 10
         assert answer("red", "allot", "slurm-c1-7-0/partition", "another", "acme\nred").revision == 11
         assert service.store.state_of_backup("tenants-1.db").tenants.keys() == {"acme"}, "an older backup is restored"
+        assert service.state.tenants["acme"].ports is None, "it may use any port, as before"
+    finally:
+        service.close()
+
+
+def test_the_first_write_after_a_migration_has_the_new_columns(tmp_path):
+    TenantService(tmp_path, nowhere, None).close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("ALTER TABLE tenant DROP COLUMN ports")
+        db.execute("UPDATE alembic_version SET version_num = 'isolated_ports'")
+    db.close()
+    service = TenantService(tmp_path, nowhere, None)
+    try:
+        acme = Tenant("acme", 6, ("00000000000000aa",))
+        service.change(lambda draft: changes.put_tenant(draft, acme), "admin", "put tenant")
+        assert service.store.state().tenants["acme"] == acme
     finally:
         service.close()
 

@@ -82,12 +82,12 @@ class Store:
         except OSError as error:
             raise InputError(f"{folder}: cannot keep tenants there: {error.strerror or error}") from None
         try:
+            _migrate(self.path)  # before the first connection, which would keep the old schema for its first statements
             self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self.db.create_function("without_waiting", 1, lambda text: _WAITED.sub("", text), deterministic=True)
             os.chmod(self.path, 0o600)
             for pragma in (f"busy_timeout = {BUSY_MS}", "journal_mode = WAL", "synchronous = FULL"):
                 self.db.execute(f"PRAGMA {pragma}")
-            _migrate(self.path)
             self._reading = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         except (sqlite3.Error, OSError) as error:
             self._lock.close()
