@@ -236,8 +236,8 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """The first byte of message i leaves. ``ready`` then becomes the time of arrival (or the later time when the
-    receiver has received earlier messages) minus the present ``carried``."""
+    """Handle the departure of message i's first byte. ``ready`` then becomes the time of arrival (or the later time
+    when the receiver has received earlier messages) minus the present ``carried``."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
     program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -323,7 +323,7 @@ def received(program, busy, host, i, now, took):
 
 @kernel
 def arrive(program, pairs, costs, queue, busy, i, now):
-    """Message i arrives at its receiver's adapter. Messages are received one after another, single
+    """Handle the arrival of message i at its receiver's adapter. Messages are received one after another, single
     packets are interleaved, and messages of a queue pair stay in order. Return when its send has
     ended, or -1 if that was earlier."""
     k, r = program.pair[i], program.receive[i]

@@ -22,9 +22,10 @@ BLOCK = 64
 @dataclass(frozen=True)
 class Samples:
     """``octets`` int64[intervals, ports]: bytes that each port's link carried in each interval of
-    ``interval_ps`` (a packet counts when it begins to leave). Take the sample that is due: the bytes that each port has
-    sent since time 0, and the 64-byte blocks queued by port VL. When two intervals are joined, ``queued`` is the larger
-    value. The last interval may be shorter."""
+    ``interval_ps`` (a packet counts when it begins to leave). ``queued`` int64[intervals, ports, VLs]: bytes, in
+    steps of 64, that waited for the port in receive buffers of its switch at the end of the interval (None: the layer
+    has no queues). When two intervals are joined, ``queued`` is the larger value. The last interval may be
+    shorter."""
 
     interval_ps: int
     end_ps: int

@@ -61,7 +61,7 @@ class EndLocations:
         )
 
     def take(self, rows: np.ndarray) -> EndLocations:
-        """These rows."""
+        """Return these rows."""
         return EndLocations(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def __add__(self, other: EndLocations) -> EndLocations:

@@ -135,7 +135,7 @@ class BetweenSweeps:
         self._tasks[task].send(queue)
 
     def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to requests of the task."""
+        """Handle answers to requests of the task."""
         self._tasks[self.phase.name].heard(attr, tags, data)
 
     def lost(self, tags: np.ndarray) -> None:

@@ -96,7 +96,7 @@ class Program:
         return rows
 
     def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
-        """``rank[k]`` receives ``data``."""
+        """Let ``rank[k]`` receive ``data``."""
         rows = self._add(Kind.RECV, rank, source, data, needs=needs)
         self._now(rank, rows)
         return rows
