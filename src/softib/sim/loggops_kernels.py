@@ -7,11 +7,15 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor. ``receive``:
-for a send its receive, for a receive its send (-1: none). The operations ``to[first[i]:first[i +
-1]]`` wait for i. ``left``: number of operations that each waits for (a receive also waits for its
-message); ``ready``: ps when the last of them was done; ``ended``: ps (-1: not yet). ``pair``: for a
-send, the row of :data:`Pairs`."""
+"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor.
+
+* ``receive``: for a send its receive, for a receive its send (-1: none).
+* ``to``: the operations ``to[first[i]:first[i + 1]]`` wait for i.
+* ``left``: number of operations that each waits for (a receive also waits for its message).
+* ``ready``: ps when the last of them was done.
+* ``ended``: ps (-1: not yet).
+* ``pair``: for a send, the row of :data:`Pairs`.
+"""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
 """By queue pair (ranks that send to each other; in recorded programs, also the tag): rows of both hosts; ps per byte on

@@ -208,7 +208,7 @@ def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tup
 
 @dataclass(frozen=True)
 class Remedy:
-    """``reason``: why ftree does not fit; ``options``: the roots and I/O nodes with which it does;
+    """``reason``: why ftree does not fit; ``options``: the roots and I/O nodes with which it fits;
     ``routing``: the tables made with them."""
 
     reason: str
