@@ -286,7 +286,7 @@ class History:
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
         """Return one port's history: an :class:`Interval` whose rows are not ports but this port's
-        intervals, oldest first. None of them: no rows."""
+        intervals, oldest first. Without intervals it has no rows."""
         table = (
             self.connect()
             .sql(

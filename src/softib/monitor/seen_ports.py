@@ -111,7 +111,7 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """Expect these from the next round on; for a shard, its ports and their far ends."""
+        """Expect these ports from the next round on; for a shard, its ports and their far ends."""
         kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
         kept |= (ports.peer >= 0) & kept[ports.peer]
         self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
@@ -278,7 +278,7 @@ def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Complete or absent. Raises :class:`OSError`."""
+    """Write ``text`` so that the file is complete or absent. Raises :class:`OSError`."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     os.replace(part, path)

@@ -96,7 +96,7 @@ def _notes(comparison: PlanComparison, status: str) -> str:
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
-"""The remark on tables that no engine has just made."""
+"""Remark on tables that were not just computed by an engine."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """Return the sums behind the percentage, with their own percentage if hosts of different rates
-    make it differ."""
+    """Return the sums from which the percentage is computed, and their ratio if it differs because hosts have
+    different rates."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"

@@ -22,8 +22,8 @@ DEFAULT_PORT = 8470
 CLOSING_S = 2.0
 """Maximum time in seconds for the present round and answers to finish; then the process ends."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
-# FastAPI turns this warning about its use of pydantic off with catch_warnings, which another thread that leaves
-# catch_warnings at the same time (as Numba does) turns on again.
+# FastAPI suppresses this warning about its use of pydantic with catch_warnings; another thread that leaves
+# catch_warnings at the same time (as Numba does) enables it again.
 warnings.filterwarnings("ignore", "The '[a-z_]+' attribute with value .* was provided to the `Field", UserWarning)
 
 

@@ -139,7 +139,7 @@ def _start(command: list[str], log: Path, held: int, source: str, progress: Call
     except KeyboardInterrupt:
         child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(END_S)  # it holds the name until it has removed its files
+            child.wait(END_S)  # it keeps the name until it has removed its files
         raise
     if ready:
         threading.Thread(target=child.wait, daemon=True).start()  # it continues; no zombie remains when it ends
@@ -173,13 +173,13 @@ class Starter:
         self._write(text.encode() + b"\n")
 
     def ready(self) -> None:
-        """That is all."""
+        """End the announcements: the fabric is ready."""
         self._write(READY)
         while self._fds:
             os.close(self._fds.pop())
 
     def _write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):  # it may have left
+        with contextlib.suppress(OSError):  # the starter may have ended
             if self._fds:
                 os.write(self._fds[0], line)
 

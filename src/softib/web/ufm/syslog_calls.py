@@ -83,7 +83,7 @@ class _Sender:
 
 
 def add_syslog_calls(app: FastAPI, served: Served, service: TenantService) -> None:
-    """Add the calls, and restore the setting of an earlier process."""
+    """Add the calls to ``app``, and restore the setting of an earlier process."""
     path, sender = service.folder / FILE, _Sender(served)
     if path.exists():
         sender.use(_read(path))

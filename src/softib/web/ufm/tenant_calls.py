@@ -149,7 +149,7 @@ class _Token(BaseModel):
 
 
 def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_tenants(app, service)
     _add_revisions(app, service)
     _add_whole(app, service)
@@ -172,7 +172,7 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/tenants/{name}")
     def put_tenant(request: Request, name: str, body: _Limit) -> _Made:
-        """Enter a tenant, or change its limit."""
+        """Add a tenant, or change its limit."""
         operator_of(request)
         change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
         return _Made(revision=submit(service, request, "put tenant", change).result().revision)
