@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""A message of fewer packets that shares its bottleneck ends with its last packet's turn, up to 1/20 earlier than in
-the fluid layer."""
+"""A message of fewer packets than this that shares its bottleneck ends when its last packet has had its turn, up to
+1/20 earlier than in the fluid layer."""
 EXACT = 200
 """Largest number of sending flows for which rates are computed at every begin and end. With more flows, one begin or
 end changes little. Rates are then computed again after a thousandth of the shortest message's time at the earliest,

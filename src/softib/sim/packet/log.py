@@ -59,7 +59,7 @@ class PacketLog:
 
     @classmethod
     def of(cls, net: Any, s: Any, net_port: np.ndarray | None = None) -> PacketLog:
-        """Return the log of a run; ``net_port`` if ``net.port`` does not apply to the whole run."""
+        """Return the log of a run; pass ``net_port`` if ``net.port`` does not apply to the whole run."""
         written = s.log[1 : 1 + int(s.reg.log_rows)]
         rows, mad, mads = _without_mads(written)
         fields, flow = rows["fields"], rows["flow"]

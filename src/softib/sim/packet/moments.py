@@ -196,7 +196,8 @@ def _credits(state: Any) -> np.ndarray:
 
 
 def tables_repeat(a: Moment, state: Any, period: int) -> bool:
-    """Return whether each value in the tables of ``state`` is that of ``a``, moved with the period, or a counter."""
+    """Return whether each value in the tables of ``state`` equals that of ``a``, has moved with the period, or is a
+    counter."""
     for table in SAME:
         x, y = a.tables[table], getattr(state, table)
         times, counts = TIMES.get(table, ()), COUNTS.get(table, ())

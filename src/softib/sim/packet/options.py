@@ -159,7 +159,7 @@ def _value(key: str, kind: str, text: str) -> Any:
         if text not in ("on", "off"):
             raise InputError(f"{key}={text}: use on or off")
         return text == "on"
-    if kind in ("str", "own"):  # options of a congestion control are checked there
+    if kind in ("str", "own"):  # a congestion control checks its own options
         return text
     try:
         return int(text) if kind == "int" else float(text)

@@ -85,7 +85,7 @@ def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, 
     rows = np.flatnonzero(there & ~occupied)
     _, first = np.unique(
         _key(switch, away.port)[rows], return_index=True
-    )  # two that were there alternately: the earlier row
+    )  # two hosts that used the location alternately: the earlier row
     rows = rows[np.sort(first)]
     remembered = present + away.take(rows) + away.take(~there)
     return _inserted(graph, away.take(rows), switch[rows]), remembered
