@@ -225,10 +225,10 @@ def _refuse_traces(path: Path) -> None:
 
 
 def parse(text: str) -> Workload:
-    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``,
-    ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises :class:`UnknownName` for a
-    pattern or option that does not exist (with similar names), :class:`InputError` for a wrong
-    value.
+    """Return the workload of a line of text: ``permutation``, ``permutation:2MB``,
+    ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises
+    :class:`UnknownName` for a pattern or option that does not exist (with similar names), :class:`InputError` for a
+    wrong value.
     """
     from softib.workloads.registry import patterns
 

@@ -172,8 +172,8 @@ def _nodes(job: Mapping[str, Any]) -> str:
 
 
 def _states(job: Mapping[str, Any]) -> set[str]:
-    """``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state: {current:
-    …}``."""
+    """Return the states of a job. ``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state:
+    {current: …}``."""
     state = job.get("job_state")
     if state is None and isinstance(job.get("state"), Mapping):
         state = job["state"].get("current")
