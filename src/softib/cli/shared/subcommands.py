@@ -27,7 +27,7 @@ class VerbWithCommands(click.Group):
         return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of the verb, of which none belongs to its commands."""
+        """Parse the options of the verb, which its commands do not share."""
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
