@@ -236,7 +236,7 @@ bool ve_polled(struct ve_engine *e)
 {
     uint64_t now = ve_now_ns();
 
-    /* After arming a CQ, a program polls once more and then sleeps, so a single poll does not show that it spins. */
+    /* After arming a CQ, a program polls again and then sleeps, so a single poll does not show that it spins. */
     __atomic_store_n(&e->polled_ns, __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) ? now : 1, __ATOMIC_RELAXED);
     if (!(ve_modes & VE_STRICT))
         return now >= __atomic_load_n(&e->due_ns, __ATOMIC_RELAXED);
