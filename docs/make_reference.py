@@ -30,7 +30,7 @@ HEAD = """# The fabric file
 
 <!-- written by docs/make_reference.py from the schema: do not edit -->
 
-A fabric.yaml says what a fabric is in a few lines: a topology by its parameters or a file to import, its cables, the subnet
+A fabric.yaml describes a fabric in a few lines: a topology by its parameters or a file to import, its cables, the subnet
 manager's options, and the faults to plant. [Topologies](topologies.md) explains the kinds, with sources and counts.
 
 ```yaml
@@ -119,9 +119,9 @@ def page() -> str:
         lines.append(f"| `{name}` | {link or of_type(value)} | {meaning} |")
     lines += [
         "",
-        "One of `topology` and `import` must be there. An imported fabric is any [file that softib reads](formats.md);",
+        "One of `topology` and `import` is required. An imported fabric is any [file that softib reads](formats.md);",
     ]
-    lines += ["`ibnl` and `node_name_map` may stand beside `import`.", "", "## topology"]
+    lines += ["`ibnl` and `node_name_map` can be given with `import`.", "", "## topology"]
     for kind in schema["properties"]["topology"]["oneOf"]:
         if "title" not in kind:
             continue
@@ -147,9 +147,9 @@ def page() -> str:
         "",
     ]
     lines += [
-        "Each is planted in the order of the list, in a fabric at rest; `softib fault` breaks one that [runs](faults.md). A place is",
+        "Faults are planted in the order of the list, in a fabric at rest; `softib fault` injects faults into [one that runs](faults.md). A place is",
         "`node[port]`, where the node is a description, a GUID, or the first word of a description that only one node has. `kind` may",
-        "be left out where the keys fit one kind only.",
+        "be omitted if the keys fit one kind only.",
         "",
         "| kind | keys | what goes wrong |",
         "|---|---|---|",

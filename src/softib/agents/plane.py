@@ -180,7 +180,7 @@ class AgentPlane:
         """Advance sampling (PortSamplesControl) to this time; return the time at which the next
         call is due, None if no call is needed.
 
-        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after the time that is due.
+        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after the due time.
         """
         sample_until(self.tables, int(now_ps))
         return self.next_sample_ps()

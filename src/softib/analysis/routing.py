@@ -87,7 +87,7 @@ class Programmed(NamedTuple):
 def programmed_copy(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
 ) -> Programmed:
-    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, and how it did.
+    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, with its report.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.

@@ -1,15 +1,13 @@
-"""The method of compiling kernels: with both accelerators, with one, or plain
-(:mod:`softib.jit.plain`).
+"""How kernels are compiled: with both accelerators, with one, or plain (:mod:`softib.jit.plain`).
 
 Two things make compiling and calling several times faster: **tables**
 (:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
 one optimisation for a kernel and all that it calls). Both use private names of Numba, which another
-version may lack or change. A trial determines whether they work; the version does not. A small
-kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. The trial
-runs in a separate process, because a failure can crash Numba or leave it in an inconsistent state.
-If the trial fails, softib compiles without them: the same results, more slowly. The verdict is
-stored with the machine code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``,
-``tables``, ``units`` or ``both`` selects without a trial.
+version may lack or change. A trial, not the version, determines whether they work. A small kernel
+(:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. The trial runs in a separate process,
+because a failure can crash Numba or leave it in an inconsistent state. If the trial fails, softib compiles without
+them: the same results, more slowly. The verdict is stored with the machine code, by environment; it costs a second
+once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` selects without a trial.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True
 
 @dataclass(frozen=True)
 class Accelerators:
-    """The accelerators in use, and the reason why others are not (empty: none)."""
+    """The accelerators in use, and the reason why the others are not in use (empty: no reason)."""
 
     tables: bool
     units: bool
@@ -150,18 +148,18 @@ def _trial(use: Accelerators) -> str:
     """Return the error of :func:`_try` in a forked copy of this process; empty on success."""
     import numba
 
-    numba.njit(lambda: None)()  # Numba's own preparations once, not in each copy
+    numba.njit(lambda: None)()  # prepares Numba once, not in each copy
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside threads; the copy ends soon
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork() beside threads warns; the copy ends soon
         child = os.fork()
     if not child:
         text = "the trial did not end"
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is no verdict on Numba
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal says nothing about Numba
         try:
             _try(use)
             text = "works"
-        except BaseException as error:  # whatever a changed Numba does
+        except BaseException as error:  # a changed Numba may raise anything
             text = _text(error.__cause__ or error)
         finally:
             os.write(writer, text.encode())
@@ -188,7 +186,7 @@ def _try(use: Accelerators) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """Return one line: what is missing or wrong."""
+    """Return one line that states the missing feature or the error."""
     text = " ".join(str(error).split())[:200]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""MADs as the whole project passes them: the wire bytes as one array, the addresses as columns (DESIGN decision 2).
+"""MADs as all of softib passes them: the wire bytes as one array, the addresses as columns.
 
 This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim's, a umad
 message, a packet) are converted to and from it only by the package of that format.

@@ -1,9 +1,8 @@
 """Distances between all pairs of switches, 64 sources at a time.
 
-A breadth-first search from every switch at once. ``front[v]`` is the set (bits) of sources that
-reached ``v`` in the last step, and one pass over the links moves 64 sources with one OR (the
-multi-source BFS of Then et al., "The More the Merrier", VLDB 2014). 1,620 switches with 46,656
-directed links take about 20 ms.
+A breadth-first search from every switch at once. ``front[v]`` is the set (bits) of sources that reached ``v`` in the
+last step. One pass over the links moves 64 sources with one OR (the multi-source BFS of Then et al., "The More the
+Merrier", VLDB 2014). 1,620 switches with 46,656 directed links take about 20 ms.
 """
 
 import numpy as np

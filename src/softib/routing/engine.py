@@ -204,8 +204,7 @@ def _run(extension: Extension, graph: SwitchGraph, options: RouteOptions) -> Rou
 
 
 def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
-    """Raise ValueError for tables of a package that switches could not hold, or that need more than
-    ``data_vls`` VLs."""
+    """Raise ValueError for a package's tables that do not fit in switches, or that need more than ``data_vls`` VLs."""
     n, ends, ports = graph.n_switches, len(graph.end_lid), int(graph.switch_nports.max(initial=0)) + 1
     shapes: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
         "lft": (np.uint8, [(n, graph.lft_size)]),

@@ -99,7 +99,7 @@ def candidate_masks(legal, s, byte_masks, masks):
 
 @candidate_masks.in_python
 def _candidate_masks_by_rows(legal, s, byte_masks, masks):
-    """The same for all links of ``s`` at once."""
+    """Like :func:`candidate_masks`, for all links of ``s`` at once."""
     links = slice(legal.first[s], legal.first[s + 1])
     peers, hops, is_down = legal.peer[links], legal.hops, legal.is_down.astype(bool)
     down = legal.down[links].astype(bool)[:, None]
@@ -193,10 +193,9 @@ def least_loaded(legal, dests, taken, lft):
 def _fill_counted(legal, dests, s, masks, lids, load, row):
     """Fill ``row`` of switch ``s`` for the groups that add to ``load``.
 
-    Proceed in rounds over the candidates with the least load: a candidate that was passed cannot be
-    least again in the same round, and the least of those passed is the least of the next round.
-    While all have the same load, each round takes every candidate once; ``load`` receives the
-    ``steps`` of such rounds at their end.
+    Proceed in rounds over the candidates with the least load. A candidate that was passed cannot have the least load
+    again in that round, and the smallest load among those passed is the least load of the next round. While all have
+    the same load, each round takes every candidate once; ``load`` receives the ``steps`` of such rounds at their end.
     """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64

@@ -95,9 +95,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """Return the lead (ps, int64 by message) that a message has over the long-run rate of the
-    credits if it starts with all credits: it sends the bytes of one buffer at the link's rate, and
-    the next ones a round trip later. ``octets``: its bytes on the wire."""
+    """Return the lead (ps, int64 by message) that a message has over the long-run rate of the credits if it starts with
+    all credits: it sends one buffer of bytes at the link's rate, and the following ones a round trip later. ``octets``:
+    its bytes on the wire."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)

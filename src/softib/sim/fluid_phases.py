@@ -89,8 +89,8 @@ def _one_sl(plane: Plane, hosts: int) -> int:
 
 
 def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
-    """Return which of the adapters' ports ``port`` send ``sl`` on a data VL (SL2VL: two SLs per
-    byte, the even one in the high bits)."""
+    """Return the adapters' ports among ``port`` that send ``sl`` on a data VL (SL2VL: two SLs per byte, the even one in
+    the high bits)."""
     pair = t.sl2vl[t.sl2vl_base[port], sl >> 1]
     return np.asarray((pair & 15 if sl & 1 else pair >> 4) < t.vls[port])
 

@@ -14,11 +14,10 @@ message); ``ready``: ps when the last of them was done; ``ended``: ps (-1: not y
 send, the row of :data:`Pairs`."""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
-"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps per
-byte on the wire, ps in addition for an inline message, for the first byte beyond that and for a packet
-of ``mtu``, ps from the arrival until the sender's completion; ``local``: both on one host. ``inline``:
-one element, the largest payload posted with the request; ``gap_ps``: one element, the inverse of its
-message rate."""
+"""By queue pair (ranks that send to each other; in recorded programs, also the tag): rows of both hosts; ps per byte on
+the wire; additional ps of an inline message, of the first byte beyond that, and of a packet of ``mtu``; ps from the
+arrival until the sender's completion; ``local``: both ranks are on one host. ``inline``: one element, the largest
+payload posted with the request; ``gap_ps``: one element, the inverse of its message rate."""
 
 COSTS = Rows(
     "What operations cost.",
@@ -42,7 +41,7 @@ messages and for messages of a single packet (``carried``: total ps of receiving
 pairs: the sender, the path of the last message, and the receiver."""
 
 ENVELOPE = 30
-"""Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
+"""Bytes of a packet in addition to its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
 
 
 @kernel
@@ -237,8 +236,8 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """The first byte of message i leaves. From here on, ``ready`` is the arrival, or the later time
-    when the receiver has received earlier messages, minus the present ``carried``."""
+    """The first byte of message i leaves. ``ready`` then becomes the time of arrival (or the later time when the
+    receiver has received earlier messages) minus the present ``carried``."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
     program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]

@@ -120,7 +120,7 @@ def enter_all(fl, li, ro, c, bound):
 
 @kernel
 def touch(fl, li, ro, i):
-    """A message of flow i ended: add the flows that shared its bottleneck; on a link with several VLs, all flows."""
+    """Add the flows that shared the bottleneck of a message that ended; on a link with several VLs, add all flows."""
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
         g = li.group[c]
@@ -291,8 +291,8 @@ def bind(fl, li, ro, c, level):
 
 @kernel
 def broken(fl, li, ro):
-    """Return whether there were any flows outside the round that no longer have a bottleneck, or
-    that have more than their share of a full channel; add them."""
+    """Add the flows outside the round that no longer have a bottleneck, or that have more than their share of a full
+    channel; return whether there were any."""
     stamp, before = ro.size.stamp, ro.size.members
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -339,7 +339,7 @@ def refill(fl, li, ro):
 
 @kernel
 def restamp(fl, ro):
-    """Start a new round with the same members: the marks that the last round left on channels become invalid."""
+    """Start a new round with the same members: the last round's marks on channels become invalid."""
     ro.size.stamp += 1
     for k in range(ro.size.members):
         fl.member[ro.members[k]] = ro.size.stamp

@@ -275,8 +275,8 @@ def _column(value: Any, n: int, dtype: Any) -> np.ndarray:
 
 
 def joined(a: Messages, b: Messages) -> Messages:
-    """Concatenate both. Queue pairs and dependencies of ``b``, which has no groups, are numbered
-    after those of ``a``."""
+    """Concatenate both. Return the messages of ``a`` and ``b``; queue pairs and dependencies of ``b``, which has no
+    groups, are numbered after those of ``a``."""
     names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
     joined_columns = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
     return Messages(

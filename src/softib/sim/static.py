@@ -41,8 +41,8 @@ __all__ = [
 
 
 def random_pairs_limit(network: Network, partitions: Iterable[np.ndarray]) -> float:
-    """Return upper bound of the mean relative rate of random pairs
-    (:func:`softib.sim.static.effective_bisection`), 0 to 1.
+    """Return an upper bound of the mean relative rate of random pairs (:func:`softib.sim.static.effective_bisection`),
+    0 to 1.
 
     Each of ``partitions`` (int64[switches], parts from 0) divides the hosts into parts. A flow
     between parts crosses a link that leaves its part, so these flows together get at most the
@@ -147,7 +147,7 @@ class Bisection:
 
 
 CHANNELS = 8
-"""Channels of a path in a tree of four tiers; longer ones are walked twice."""
+"""Number of channels of a path in a tree of four tiers; longer paths are walked twice."""
 
 
 def _paths(flows: int) -> Any:

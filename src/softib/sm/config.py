@@ -64,11 +64,10 @@ class SmConfig:
     failed polls (sminfo_polling_timeout, polling_retry_number).
 
     ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them unchanged unless the
-    engine needs them. ``qos_policy``: levels of the paths that the administrator gives.
-    ``prefix_routes``: routers to other subnets; None: those that routers report. ``congestion``:
-    settings of congestion control of all devices; None leaves them unchanged. ``ar``: adaptive
-    routing of capable switches; None: off. ``aggregation``: trees of aggregation nodes; None leaves
-    these unchanged.
+    engine needs them. ``qos_policy``: levels of the paths that the administrator returns. ``prefix_routes``: routers to
+    other subnets; None: those that routers report. ``congestion``: settings of congestion control of all devices; None
+    leaves them unchanged. ``ar``: adaptive routing of capable switches; None: off. ``aggregation``: trees of
+    aggregation nodes; None leaves these unchanged.
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an
     impossible LMC or window.

@@ -1,7 +1,5 @@
-"""The administrator's state while the manager is master: everything that outlives a query (IBA 15.4).
-
-That is: groups, subscriptions and services; notices of GIDs (traps 64, 65) and of groups (66, 67);
-reports that are not acknowledged; queries that wait for tables of devices.
+"""The administrator's state while the manager is master (IBA 15.4): groups, subscriptions and services; notices of GIDs
+(traps 64, 65) and of groups (66, 67); reports that are not acknowledged; queries that wait for tables of devices.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Workload:
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
-                kind = LimitError if isinstance(error, LimitError) else InputError  # others have other arguments
+                kind = LimitError if isinstance(error, LimitError) else InputError  # other errors have other arguments
                 raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:

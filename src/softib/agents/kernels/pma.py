@@ -211,7 +211,7 @@ def selection(m, attribute):
 
 @inner
 def counted_fields(t, m, node, attribute, row):
-    """Return the end of those counters of ``ATTRIBUTES[row]`` that ``node`` has; the other fields are zero."""
+    """Return the end index of the counters of ``ATTRIBUTES[row]`` that ``node`` has; later fields are zero."""
     begin, end = ATTRIBUTES[row, 2], ATTRIBUTES[row, 3]
     if attribute == PORT_COUNTERS_EXT and t.perf_caps[node, 1] & ADDITIONAL == 0:
         clear(m, EXT_SELECT2_AT + 4 + 8 * EXT_BASIC, 8 * (EXT_COUNTERS - EXT_BASIC))

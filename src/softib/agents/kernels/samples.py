@@ -1,12 +1,13 @@
-"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two points in time of the MADs.
+"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counters sampled over an interval that begins and
+ends at the times of MADs.
 
 There is one sampling mechanism per end port (a switch has one, at its port 0). A Set in state DONE arms it::
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
 A Set in another state has no effect. Nothing runs in the background: :func:`advance` moves every
-armed mechanism to the time of the call. So counts are taken at the first MAD (or
-``AgentPlane.advance``) at or after the time that is due.
+armed mechanism to the time of the call. So counts are taken at the first MAD (or ``AgentPlane.advance``) at or after
+the due time.
 """
 
 import numpy as np

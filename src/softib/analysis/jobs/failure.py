@@ -157,7 +157,7 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
         of_job = [e for e in log.events if not other(e.local, e.remote)]
         pairs = [p for p in log.pairs if not other(*p)]
         if not any(e.local or e.remote for e in of_job) and not pairs:
-            return log  # the hosts' names in the log are others
+            return log  # the log uses other names for the hosts
         kept = {id(e) for e in of_job}
         events = [e for e in log.events if e.symptom in REPORTS or id(e) in kept]
         if dropped := len(log.events) - len(events):

@@ -66,8 +66,7 @@ class BusyPort:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """``relative``: the busiest link between switches under ``engine``'s tables, over that of the
-    run."""
+    """``relative``: load of the busiest link between switches under ``engine``'s tables, divided by that in the run."""
 
     engine: str
     relative: float
@@ -176,7 +175,7 @@ def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
 
 
 def _mean_of_others(run: RunResult, port: int) -> float:
-    """Return their mean load; 0 without any."""
+    """Return the mean load of the other links; 0 if there are none."""
     others = _links_to_switches(run, port)
     return float(run.load[others].mean()) if len(others) else 0.0
 

@@ -80,8 +80,8 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     column of a forwarding table would cost a cache miss for every switch.
 
     The weight of a link is the number of paths over it, ``weight`` float64[links] (whole numbers),
-    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links]. The
-    latter fade by 1 / ``window`` with each destination (0: they do not count).
+    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links]. ``recent`` fades by 1 /
+    ``window`` with each destination (0: it does not count).
     """
     first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1

@@ -132,8 +132,8 @@ class _Change:
         return SlMasks(*wide, ends.astype(np.int32))
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
-        """Return the number of packets' dependencies by ``table`` and the SLs of ``sls``,
-        int32[dependencies]; None if they have a cycle."""
+        """Count the dependencies of packets by ``table`` and the SLs of ``sls``, int32[dependencies]; return None if
+        they have a cycle."""
         for column in (self.state.present, self.state.ahead, self.state.behind):
             column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)

@@ -18,13 +18,12 @@ NETWORKS = ("infiniband", "roce", "tcp")
 
 @dataclass(frozen=True)
 class EthernetOptions:
-    """The value 0 in "(0: …)" stands for a value derived from the links. ``gbps``: speed of the
-    hosts' links (0: the data rate of the InfiniBand links; other links scale by the same factor);
-    ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are
-    path MTUs, with headers in addition); ``ecmp``: hash flows over shortest paths, otherwise use
-    the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and ``buffer_bytes`` of a
-    switch (0: by speed). A queue may hold ``share`` times the free buffer (dynamic threshold,
-    Choudhury and Hahne, 1998), or ``queue_bytes``.
+    """Options of runs over Ethernet. "(0: …)" describes the value that 0 stands for, which is derived from the links.
+    ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; other links scale by the same
+    factor); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are path MTUs,
+    with headers in addition); ``ecmp``: hash flows over shortest paths, otherwise use the forwarding tables;
+    ``cut_through`` (None: by speed); ``switch_ns`` and ``buffer_bytes`` of a switch (0: by speed). A queue may hold
+    ``share`` times the free buffer (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
 
         Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
         XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
@@ -41,13 +40,12 @@ class EthernetOptions:
         core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each
         segment at either end (0: within the bytes' cost); ``cores`` of a host for the stack;
         ``interrupt_us``: minimum time between two interrupts of a port for data (moderation; 50 in Intel's
-        igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``: the delay between
-        an acknowledgement and the segments that it releases is drawn from 0 to this (-1: the time of a
-        frame); without it flows with identical timing lock each other out of a full queue (Floyd and
-        Jacobson 1992).
+        igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``: the delay between an
+        acknowledgement and the segments that it releases is drawn from 0 to this value (-1: the time of a frame).
+        Without it, flows with identical timing lock each other out of a full queue (Floyd and Jacobson 1992).
 
-        ``clock_ppm``: each device's clock is off by a number drawn from -this to this; IEEE 802.3 allows
-        100 millionths. With 0 all clocks run alike: a host that sends at the rate of a full queue takes
+        ``clock_ppm``: each device's clock is off by a number drawn between minus and plus this value; IEEE 802.3 allows
+        100 millionths. With 0, all clocks run at the same rate: a host that sends at the rate of a full queue takes
         every place in it, or none.
     """
 

@@ -86,7 +86,7 @@ def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarr
 
 
 def room_for(blocks: int) -> int:
-    """Return the rows of a queue that must hold all events of ``blocks`` blocks at once."""
+    """Largest number of rows of a pool: an event's payload has 28 bits."""
     return constants.EVENTS_A_BLOCK * blocks + 256
 
 
@@ -128,7 +128,7 @@ def longer(old: np.ndarray, kind: Rows, rows: int) -> np.ndarray:
 
 
 def waiting(s: Any) -> dict[str, int]:
-    """Return heap → entries that it must have room for: due events may return to the heap of the
-    current bucket."""
+    """Return heap → number of entries that it must have room for: due events may return to the heap of the current
+    bucket."""
     due = int(s.reg.due_n - s.reg.due_at)
     return {"heap": int(s.reg.heap_n) + due, "later": int(s.reg.later_n), "timer": int(s.reg.timer_n)}

@@ -43,7 +43,7 @@ OPENSM = (
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
 LAST = "minhop"
-"""Return the engine that OpenSM falls back to when no engine of the list works."""
+"""The engine that OpenSM falls back to when no engine of the list works."""
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:

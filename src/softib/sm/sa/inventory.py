@@ -37,7 +37,7 @@ class _Kind:
     record: type[Structure]
     attr: int
     octets: int
-    """Of the table in the record."""
+    """Bytes of the table in the record."""
 
 
 READ_FROM_DEVICES = {

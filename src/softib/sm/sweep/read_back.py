@@ -47,7 +47,7 @@ class ReadBack:
         self._m_have = np.zeros(len(self._m_row), bool)
 
     def ask(self, queue: RequestQueue) -> None:
-        """Queue the Gets; tags are rows of the requests of each attribute."""
+        """Store the tables that were read completely."""
         if not len(self.nodes):
             return
         route = self.db.port_route[self.db.node_base[self.nodes]]

@@ -128,7 +128,7 @@ class SweepRunner:
         return True
 
     def next_phase(self, now_ps: int) -> None:
-        """All requests of a phase are answered or abandoned."""
+        """Continue: all requests of a phase are answered or abandoned."""
         phase, sweep, mastership = self.phase.name, self.sweep, self.mastership
         if phase == "tables" and self._drain(now_ps):
             return

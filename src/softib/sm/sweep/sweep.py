@@ -195,8 +195,8 @@ class Sweep:
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Discard written tables: cables were exchanged, so requests of the previous sweep along
-        directed routes may have reached another device. Or another master wrote the tables."""
+        """Discard the written tables: another master wrote to the switches, or cables were exchanged, so that requests
+        of the previous sweep along directed routes may have reached another device."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)

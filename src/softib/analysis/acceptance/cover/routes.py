@@ -49,8 +49,8 @@ class CoverRoutes:
 
 
 def cover_routes(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: FabricEnds, adaptive: bool) -> CoverRoutes:
-    """The routes of tables ``lft`` between ``ends``. ``adaptive``: follow the tables of adaptive
-    routing where switches have them."""
+    """Return the routes of tables ``lft`` between ``ends``. ``adaptive``: follow the tables of adaptive routing where
+    switches have them."""
     gbps = port_gbps(fabric)
     rates = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, rates.min() if len(rates) else 1.0)
