@@ -97,8 +97,8 @@ class ManagerSettings:
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
     def _without_missing_files(self, options: dict[str, Any]) -> None:
-        """Remove the files that do not exist, and note the consequence. OpenSM refuses no options file, and ``opensm -c``
-        names some files whether they exist or not."""
+        """Remove the files that do not exist, and note the consequence. OpenSM refuses no options
+        file, and ``opensm -c`` names some files whether they exist or not."""
         for key, consequence in MISSING.items():
             path = options.get(key)
             if path is None or Path(path).exists():
