@@ -65,7 +65,7 @@ class Traffic(Result):
     @property
     @also(before="busiest")
     def relative(self) -> float:
-        """1: Ratio of times: 1 if the hosts' own links are the limit; 0.5 if links between switches
+        """1: Ratio of the two times: 1 if the hosts' own links are the limit; 0.5 if links between switches
         double the time."""
         return self.hosts_ps / self.time_ps if self.time_ps else 1.0
 

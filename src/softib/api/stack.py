@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from softib.api.arguments import Suggests
-from softib.errors import InputError, PeerError
+from softib.errors import InputError, PeerError, os_reason
 from softib.foreign_text import shown
 from softib.host_facts.stack_checks import StackFault
 from softib.host_facts.stack_facts import HostStack
@@ -131,7 +131,7 @@ def _collected(host: str) -> HostStack | str:
     except subprocess.TimeoutExpired:
         return f"{host or 'this host'}: no answer within {SSH_S:.0f} s"
     except OSError as error:
-        raise PeerError(f"{command[0]}: {error.strerror or error}") from None
+        raise PeerError(f"{command[0]}: {os_reason(error)}") from None
     if done.returncode or not done.stdout:
         reason = shown(done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]) if done.stderr.strip() else ""
         return f"{host or 'this host'}: {reason or f'the collector ended with {done.returncode}'}"

@@ -102,7 +102,7 @@ class Workload:
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
-                kind = LimitError if isinstance(error, LimitError) else InputError  # others have other arguments
+                kind = LimitError if isinstance(error, LimitError) else InputError  # other errors have other arguments
                 raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
@@ -225,10 +225,10 @@ def _refuse_traces(path: Path) -> None:
 
 
 def parse(text: str) -> Workload:
-    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``,
-    ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises :class:`UnknownName` for a
-    pattern or option that does not exist (with similar names), :class:`InputError` for a wrong
-    value.
+    """Return the workload of a line of text: ``permutation``, ``permutation:2MB``,
+    ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises
+    :class:`UnknownName` for a pattern or option that does not exist (with similar names), :class:`InputError` for a
+    wrong value.
     """
     from softib.workloads.registry import patterns
 

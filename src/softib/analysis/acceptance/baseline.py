@@ -98,7 +98,7 @@ def _errors(seen: Observations) -> dict[PortKey, dict[str, tuple[int, float]]]:
 
 
 def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None:
-    """Write it as JSON, with the topology as readable ibnetdiscover text. Raises
+    """Write the record as JSON, with the topology as readable ibnetdiscover text. Raises
     :class:`InputError` if the file cannot be written."""
     stated = {
         KEY: VERSION,

@@ -258,5 +258,5 @@ def _mistakes(place: Path) -> int:
 
 
 def _keep(place: Path, mistakes: int) -> None:
-    with contextlib.suppress(OSError):  # no hint is lost but the next
+    with contextlib.suppress(OSError):  # only the next hint is lost
         (place / MISTAKES).write_text(json.dumps(mistakes), "utf-8")

@@ -196,13 +196,13 @@ class Starter:
         self._write(text.encode() + b"\n")
 
     def ready(self) -> None:
-        """That is all."""
+        """End the announcements: the fabric is ready."""
         self._write(READY)
         while self._fds:
             os.close(self._fds.pop())
 
     def _write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):  # it may have left
+        with contextlib.suppress(OSError):  # the starter may have ended
             if self._fds:
                 os.write(self._fds[0], line)
 

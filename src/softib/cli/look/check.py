@@ -126,7 +126,7 @@ def _print(findings: Findings, form: str, every: bool) -> None:
     if form == "json":
         print_json(findings.to_json())
         return
-    print_problems(p for p in findings.problems if not p.code)  # the others are findings
+    print_problems(p for p in findings.problems if not p.code)  # problems with a code are findings
     if form == "text":
         findings.print(every)
         return

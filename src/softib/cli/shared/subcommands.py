@@ -44,7 +44,7 @@ class VerbWithCommands(click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of the verb, of which none belongs to its commands."""
+        """Parse the options of the verb, which its commands do not share."""
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
