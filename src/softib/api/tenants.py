@@ -112,8 +112,8 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     service = TenantService(path, lambda: open_source(source, tenants.mkey), manager, intruders=intruders)
     held.callback(service.close)
     if not service.accounts.all():
-        password = secrets.token_hex(16)  # no "-" in front: clients take it as an argument
-        write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
+        password = secrets.token_hex(16)  # hexadecimal, so that it never begins with "-" like an option
+        write_text(path / PASSWORD_FILE, password + "\n")  # only the owner can read the folder
         (path / PASSWORD_FILE).chmod(0o600)
         service.accounts.put(Account(ADMIN, "admin"), password)
         notice(f"the password of {ADMIN} is in {path / PASSWORD_FILE}")

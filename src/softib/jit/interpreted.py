@@ -5,12 +5,11 @@ Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``k
 runs as a Python function while the cache has no machine code for it and the estimated cost of its
 calls in this process is less than :data:`SHARE` of the cost of compiling it. No state is kept
 between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the
-kernel, makes them faster. Both ways give the same result. What Numba types as int64 is Python's int
-here, since NumPy's narrow numbers would wrap around: arrays are passed as memoryviews, except those
-of uint64, which wrap around in both ways, and those of kernels that take rows of arrays
-(``rows=True``). A kernel whose loops are slow in Python may have another form there
-(``Kernel.in_python``).
-``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
+kernel, makes them faster. Both ways give the same result. Numba's int64 is Python's int here, since NumPy's narrow
+numbers would wrap around. Arrays are passed as memoryviews, with two exceptions: arrays of uint64, which wrap around in
+both ways, and those of kernels that take rows of arrays (``rows=True``). A kernel whose loops are slow in Python may
+have another form there (``Kernel.in_python``). ``tests/jit/test_interpreted.py`` runs every kernel with an estimate
+both ways.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ STEPS_A_UNIT, STEPS_A_BYTE = 50_000, 650
 """Steps in Python (of half a microsecond each) that correspond to the time to compile a unit, and
 to each byte of its bytecode: fitted to the kernels of a report."""
 SHARE = 1 / 2
-"""Share of the compile time. A larger share would make the first report a little faster and every
-later one much slower."""
+"""Share of the compile time that calls in Python may cost. A larger share would make the first report a little faster
+and every later one much slower."""
 NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"
 ALLOCATORS = "empty zeros ones full arange"
 
@@ -87,7 +86,7 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
     """Run ``k`` in Python."""
     import numpy as np
 
-    with np.errstate(over="ignore"):  # of uint64, as in machine code
+    with np.errstate(over="ignore"):  # overflow of uint64 is allowed, as in machine code
         return python_of(k)(*(args if k.rows else [_viewed(a) for a in args]))
 
 
@@ -112,8 +111,8 @@ def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """Return NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if
-    arguments are."""
+    """Return a NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if the arguments
+    are."""
     import numpy as np
 
     def allocator(allocate: Callable[..., np.ndarray]) -> Callable[..., Any]:

@@ -129,7 +129,7 @@ class Poller:
     ):
         self.shard, self._shared = shard, shared
         self.left_out: frozenset[str] = frozenset()
-        """Of :data:`COLLECTORS`."""
+        """Those of :data:`COLLECTORS` that rounds leave out."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError, MissingLibrary, SoftibError
+from softib.errors import InputError, MissingLibrary, SoftibError, os_reason
 from softib.extras import install_command
 from softib.plural import counted
 from softib.tenants.exclusive import lock
@@ -80,7 +80,7 @@ class Store:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = lock(folder / "lock", "these tenants", folder)
         except OSError as error:
-            raise InputError(f"{folder}: cannot keep tenants there: {error.strerror or error}") from None
+            raise InputError(f"{folder}: cannot keep tenants there: {os_reason(error)}") from None
         try:
             _migrate(self.path)  # before the first connection, which would keep the old schema for its first statements
             self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)

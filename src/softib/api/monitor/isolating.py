@@ -198,7 +198,7 @@ def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Record
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")
-        ):  # two would spend the budget twice
+        ):  # two processes at once would spend the budget twice
             yield opened, Records(opened.memory) if opened.memory is not None else None
     finally:
         opened.close()

@@ -69,9 +69,9 @@ def submit(
     returns: bool = False,
     repeats: bool = True,
 ) -> Future[Done]:
-    """Make a change as the request's account; for a tenant's account, within its tenant. ``pkey``:
-    P_Key of the partition in the request. ``returns``: of an undo. Without ``repeats``, the change
-    is not the one to which the request's ID refers."""
+    """Make a change as the request's account; for a tenant's account, within its tenant. ``pkey``: P_Key of the
+    partition in the request. ``returns``: of an undo. Without ``repeats``, the request's ID does not apply to this
+    change."""
     account, request_id = account_of(request), id_of(request) if repeats else None
     content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
     digest = hashlib.sha256(content).hexdigest()

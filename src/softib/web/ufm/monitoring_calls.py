@@ -54,7 +54,7 @@ class _External(BaseModel):
 
 
 def add_monitoring_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_application(app, served, service)
     _add_events(app, served, reading)
     _add_bad_ports(app, served, service, reading)

@@ -151,7 +151,7 @@ class _Token(BaseModel):
 
 
 def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_tenants(app, service)
     _add_revisions(app, service)
     _add_whole(app, service)

@@ -193,8 +193,8 @@ class _Row:
         return row[at] if 0 <= at < len(row) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Return the cables of this row. Include the cable that continues in the row below if its
-        first end is in cells merged with this row's."""
+        """Return the cables of this row. A cable that continues in the row below is included if the cells of its first
+        end are merged with this row's."""
         first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
         others = [e for e in others if e[0] or e[1]]
         same = above is not None and self.filled and above["node"][0] == self.get("node0")

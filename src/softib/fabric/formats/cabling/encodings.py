@@ -18,9 +18,8 @@ __all__ = ["decode"]
 WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1251", "koi8-r", "cp866")
 """Excel's encodings in western and central Europe and in Russia, those of older Macs, and the older Russian ones."""
 ASIAN = {"gb18030": ("gb2312", 0xB0, 0xD7), "cp932": ("cp932", 0x81, 0x97), "cp949": ("euc_kr", 0xB0, 0xC8)}
-"""Excel's encodings in China, Japan and Korea. With each: the national standard that it contains,
-and the first and last lead byte of that standard's common characters (GB 2312 and JIS X 0208 level
-1, KS X 1001 Hangul)."""
+"""Excel's encodings in China, Japan and Korea. Each has the national standard that it contains, and the first and last
+lead byte of that standard's common characters (GB 2312 and JIS X 0208 level 1, KS X 1001 Hangul)."""
 HEAD_CHARACTERS = 1 << 14
 COMMON = 0.75
 

@@ -38,11 +38,11 @@ __all__ = ["CablingPlan", "join_plans", "mark_repeats", "read_plan", "write_plan
 class CablingPlan:
     """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
 
-    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`; 0 = needs the
-    fabric), exact if the plan is a fabric. Unknown: empty text, u 0, length NaN, medium
-    ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of
-    the same cable, -1 = none. ``conflict`` marks rows with a port that an earlier row cables
-    elsewhere; they are problems too. ``file`` is the row's index in ``files``.
+    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`), or 0 if the label can be resolved
+    only with the fabric. It is exact if the plan is a fabric. Unknown values are stored as empty text, u 0, length NaN,
+    medium ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of the same cable,
+    -1 = none. ``conflict`` marks rows with a port that an earlier row cables elsewhere; they are problems too. ``file``
+    is the row's index in ``files``.
     """
 
     format: str
@@ -161,9 +161,8 @@ class CablingPlan:
 
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     """Fill ``repeats`` and ``conflict`` from the names alone; return the reason for each conflict.
-    Racks distinguish devices with equal names, and GUIDs those of a fabric.
-    :mod:`softib.diags.cabling_plan.compare` repeats this by port, because the names of one port may
-    differ in form.
+    Devices with equal names are distinguished by rack, or by GUID if the plan is a fabric.
+    :mod:`softib.diags.cabling_plan.compare` repeats the search by port, because one port may have several names.
     """
     used: dict[tuple[str, str, str], int] = {}
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
