@@ -120,7 +120,9 @@ def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
         assert right in hardened + PARTITIONS
         options.write_text(hardened.replace(right, wrong))
         partitions.write_text(PARTITIONS.replace(right, wrong.format(**guids)))
-        beside = {"partition-everyone"} if code == "partition-unused" else set()  # a second partition beside ALL_CAS=full
+        beside = (
+            {"partition-everyone"} if code == "partition-unused" else set()
+        )  # a second partition beside ALL_CAS=full
         assert under("-F", str(options)) == {"mkey-shared", code, *beside}
 
 
