@@ -193,23 +193,23 @@ TABLES_HEAD = """# The packet simulator from the inside
 
 <!-- written by docs/make_reference.py from softib/sim/packet/tables: do not edit -->
 
-`softib.sim.packet.engine.run` builds two tables, `Net` and `State`, and calls one compiled loop until every message is done. `Net` is what
-the fabric and its managers say: forwarding tables, arbitration, options. `State` is what moves: events, packets, queues, queue pairs, counters.
-The loop takes the earliest event and calls one function for it. Each folder of `softib/sim/packet/kernels` is a part of the hardware:
+`softib.sim.packet.engine.run` builds two tables, `Net` and `State`, and calls one compiled loop until every message is done. `Net` holds the input from the fabric and its
+managers: forwarding tables, arbitration, options. `State` holds everything that changes during the run: events, packets, queues, queue pairs, counters. The loop takes the earliest
+event and calls one function for it. Each folder of `softib/sim/packet/kernels` is a part of the hardware:
 
 | folder | part |
 |---|---|
 | `engine` | the event loop, its calendar, and rows of packets |
-| `link` | what a port sends and when: credits, VL arbitration, discards, links that fail |
+| `link` | the transmission of ports: credits, VL arbitration, discards, links that fail |
 | `switch` | forwarding, adaptive routing, multicast, aggregation |
 | `hca` | adapters as senders: streams of queue pairs, messages, acknowledgements |
 | `transport` | adapters as receivers: RC, UC and UD, READs and atomics, retransmission, RNR |
-| `congestion` | congestion control: InfiniBand's, ECN, and [RoCE's](congestion-control.md) with the hooks that they take |
-| `ethernet` | what takes the place of InfiniBand's links and transport: switches, priority flow control, multipath, TCP |
+| `congestion` | congestion control: InfiniBand's, ECN, and [RoCE's](congestion-control.md), with the hooks that it uses |
+| `ethernet` | Ethernet in place of InfiniBand's links and transport: switches, priority flow control, multipath, TCP |
 | `management` | VL15 and directed routes |
 
-A packet's way: `hca` cuts a message into packets, `link` sends them when credits and arbitration allow, `switch` forwards them, and `transport` takes them at
-the destination. `engine.py` replaces some of these functions for RoCE and TCP before the loop is compiled.
+A packet passes through these parts in order: `hca` cuts a message into packets, `link` sends them when credits and arbitration allow, `switch` forwards them, and `transport` takes
+them at the destination. `engine.py` replaces some of these functions for RoCE and TCP before the loop is compiled.
 
 Kernels read a column of a row as `state.packet[k].psn`, NumPy code reads the column as `state.packet["psn"]`. An array of one row is read as
 that row: `state.reg.now`. Each column is declared once, in `softib/sim/packet/tables`, with its type, its unit and a line of text:

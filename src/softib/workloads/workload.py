@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from softib.workloads.faults import Fault, Management
     from softib.workloads.jobs import Job, OtherFabric
 
-__all__ = ["Workload", "WorkloadMessages", "parse", "read"]
+__all__ = ["Workload", "WorkloadMessages", "is_workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin", ".et", ".sqlite")
@@ -196,6 +196,17 @@ def read(source: Any) -> Workload:
             _refuse_traces(Path(text))
         return read_file(Path(text))
     return parse(text)
+
+
+def is_workload(text: str) -> bool:
+    """Return whether :func:`read` takes ``text`` for a workload: a pattern with its options, a trace, or a file of
+    jobs."""
+    from softib.workloads.registry import patterns
+
+    pattern, *options = re.split(r"[:,]", text, maxsplit=1)
+    if pattern.strip() in patterns() or _is_trace(text) or Path(text).suffix in SUFFIXES:
+        return True
+    return bool(options and _WORD.fullmatch(pattern)) and not Path(text).exists()
 
 
 def _is_trace(text: str) -> bool:

@@ -69,8 +69,8 @@ static void refused(struct ve_qp *q, enum ibv_qp_state from, enum ibv_qp_state t
                 names(required & ~mask, missing, sizeof missing), names(mask & ~(required | optional), beyond, sizeof beyond));
 }
 
-/* Values that the wire's fields cannot hold, as text: mlx5 truncates them, as here; other adapters
- * reject them. */
+/* Values that the wire's fields cannot hold, as text: mlx5 truncates them, as softib does; other adapters reject
+ * them. */
 struct cut {
     char text[256];
     size_t length;
@@ -213,7 +213,7 @@ void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32
 
 /* -- objects destroyed too early -- */
 
-/* Lock and return the list. A forked child starts an empty one: it does not own its parent's QPs. */
+/* Lock and return the list. A forked child starts an empty one, since it does not own its parent's QPs. */
 static void hold(void)
 {
     static uint64_t owner;
