@@ -152,7 +152,7 @@ class ScalingRow(Result):
     efficiency: float
     """Share of the GPUs' achieved rate that remains with communication."""
     relative: float
-    """Throughput of a GPU divided by that of the first row."""
+    """Throughput per GPU divided by that of the first row."""
     price: PriceRange | None = None
     """Price of the first design for this number of GPUs: adapters, whole switches and cables."""
     gpu_hour: PriceRange | None = None

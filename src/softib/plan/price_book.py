@@ -56,9 +56,9 @@ class OrderPrice(Range):
 
 
 class Running(BaseModel):
-    """Running costs of a fabric. ``kwh``: price of a kilowatt-hour; ``pue``: power of the hall divided by
-    that of its devices; ``links_fail``, ``switches_fail``: share that fails in a month; ``restock_months``: time
-    that spares must last; ``years``: of the comparison."""
+    """Running costs of a fabric. ``kwh``: price of a kilowatt-hour; ``pue``: power of the hall divided by that of
+    its devices; ``links_fail``, ``switches_fail``: share that fails in a month; ``restock_months``: time that
+    spares must last; ``years``: duration for which costs are compared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -42,7 +42,7 @@ class NvmeNamespace(Result):
     """Bytes."""
     read_only: bool
     file: str | None
-    """On the target."""
+    """Path on the target."""
 
 
 @dataclass
@@ -126,11 +126,11 @@ class NvmeBench(Result):
     size: int
     """Bytes of a command."""
     depth: int
-    """Commands at once on each queue."""
+    """Number of outstanding commands on each queue."""
     queues: int
     mix: Literal["read", "write", "mixed"]
     verified: bool
-    """All data matched the pattern written before."""
+    """Whether all data matched the pattern that was written before."""
     seconds: float
     commands: int
     reads: int

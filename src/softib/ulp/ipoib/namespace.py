@@ -78,7 +78,7 @@ def make_namespace(taps: int) -> Descriptors:
 
 
 def _child(sock: socket.socket, taps: int) -> None:
-    """The work of the child; it does not return."""
+    """Create the namespace, in the child; this function does not return."""
     try:
         try:
             new_user = _unshare()

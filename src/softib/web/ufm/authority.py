@@ -1,5 +1,5 @@
-"""The account of a request, and changes by it: an account of a tenant changes only the partitions
-of its tenant, and a request with an ID takes effect once."""
+"""The account of a request, and its changes: an account of a tenant changes only the partitions of its tenant, and
+a request with an ID takes effect once."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def id_of(request: Request) -> str | None:
 
 
 def owner_of(account: Account) -> str:
-    """Return the text that identifies the owner of the account's request IDs. Names of tenants are
-    printable, so no other account has the same text."""
+    """Return a text that identifies the owner of the account's request IDs. Names of tenants are printable, so no
+    other account has the same text."""
     return f"{account.tenant}\n{account.name}"
 
 
@@ -93,7 +93,7 @@ def _canonical(body: bytes) -> bytes:
 
 
 def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operators_port: Callable[[int], str]) -> str:
-    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of operators
+    """Make a change only if it affects just the tenant's partitions, and no ports of other tenants or of operators
     (``operators_port``). The right to the partition in the request is checked before anything else in the change."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
