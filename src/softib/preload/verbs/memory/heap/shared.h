@@ -3,10 +3,9 @@
  * programs; each program maps the whole file. This header is the only declaration of its layout;
  * softib.live.verbs.shared_heap reads it into NumPy dtypes.
  *
- * The file is sparse. It starts with a softib_verbs; the tables have fixed offsets; from
- * SOFTIB_VERBS_HEAP on there are chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one
- * process (`owner`). Objects refer to each other by offset from the start of the file. QPNs and
- * keys are unique in the fabric.
+ * The file is sparse. It starts with a softib_verbs; the tables have fixed offsets; from SOFTIB_VERBS_HEAP on there are
+ * chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one process (`owner`). Objects refer to each other by offset
+ * from the start of the file. QPNs and keys are unique in the whole fabric.
  *
  * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A long waiter
  * checks whether the owner lives. Each change of guarded data takes effect with one final store, so the lock of a dead
