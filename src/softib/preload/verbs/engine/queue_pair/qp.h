@@ -42,7 +42,7 @@ struct ve_qp {
     uint32_t head, tail;            /* pending requests */
     uint32_t completed;             /* requests so far */
     uint32_t freed;                 /* requests whose WQEs are free again: their completion, or a later one, was polled */
-    uint32_t receives_freed;        /* receives so far whose completion was polled */
+    uint32_t receives_freed;        /* number of receives so far whose completion was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
     bool completed_first;           /* current request: its completion was written before the receive's */

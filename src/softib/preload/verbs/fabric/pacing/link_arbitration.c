@@ -102,7 +102,8 @@ static void lock(struct softib_link_clock *clock, uint64_t now)
             continue; /* exchanged with the value that was read before */
         holder = 0;
         sched_yield();
-        now += 1 << 12; /* about the duration of a call, so that the lock of a dead process is noticed */
+        now += 1 << 12; /* about the duration of a call, so that `now` advances and the lock of a dead process is
+                         * noticed */
     }
 }
 

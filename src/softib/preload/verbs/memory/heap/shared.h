@@ -237,7 +237,8 @@ struct softib_cq {
     uint32_t producer;      /* only increases */
     uint32_t overrun;
     uint32_t seen;          /* last value read of `consumer` */
-    uint32_t there;         /* bytes of the ring that have pages, including the next completion, which the owner reads */
+    uint32_t there;         /* number of bytes of the ring that have pages, including the next completion, which the
+                             * owner reads */
     uint32_t room;          /* capacity of the ring: `size`, unless it could not grow */
     uint8_t adders[40];
     uint32_t consumer;
