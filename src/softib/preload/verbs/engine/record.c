@@ -1,7 +1,7 @@
 /*
  * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler did not interrupt it,
  * so all of its time is CPU time; after each longer one the thread's CPU clock is read (a system call). So a spinning
- * thread costs two reads of the processor's counter per poll.
+ * thread takes only two reads of the processor's counter per poll.
  */
 #include "record.h"
 

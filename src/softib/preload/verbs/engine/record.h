@@ -61,10 +61,10 @@ extern bool ve_recording;
 void ve_record_begin(void);
 /* A forked child records to new files. */
 void ve_record_forget(void);
-/* Call at the start and the end of a library call. `acts`: the call posts or begins something, so
- * the program was not waiting for a message; `idle`: it polled and found no completion. */
+/* To be called at the start and the end of a library call. `acts`: the call posts or begins something, so the
+ * program was not waiting for a message; `idle`: it polled and found no completion. */
 void ve_record_enter(bool acts);
-/* The program took completions: later events have the current time. */
+/* To be called when the program took completions: later events have the current time. */
 void ve_record_taken(void);
 void ve_record_leave(bool idle);
 /* Record one event between ve_record_enter and the end of the call. */

@@ -13,7 +13,7 @@
 
 #define IDLE_NS 1000000000u /* an idle thread ends after this time */
 #define RNDV_LOOK_NS 50000000u   /* interval of the check that senders of rendezvous live */
-#define PAUSE_NS 2000u      /* lets several receives be posted meanwhile */
+#define PAUSE_NS 2000u      /* time in which several receives can be posted */
 #define SOON_NS 1000000u    /* pending work is checked at least this often, since a path may return and a peer may
                              * die */
 
