@@ -1,4 +1,4 @@
-"""Columns of an I/O queue of the initiator, and the requests that it executes."""
+"""Columns of an I/O queue of the initiator, and of the requests that it executes."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ HostQueueColumns = table(
 )
 """Rows of ``capsule`` and ``data64`` are slots (commands); of ``response``: receives."""
 Requests = table("Requests", "opcode lba blocks flags memory pattern status result ns bad")
-"""Requests of one call. ``memory``: address of the data (0: see ``pattern``); ``pattern``:
-the first word of the pattern that a write writes and a read must return, word i being
-``pattern`` + i · ``STEP`` (1 in ``flags``); ``status``: -1 until it has one; ``ns``: from its start
-to its end; ``bad``: 1 for a read with other data."""
+"""The requests of one call. ``memory``: address of the data (0: see ``pattern``); ``pattern``: the first word of
+the pattern that a write writes and a read must return, word i being ``pattern`` + i · ``STEP`` (1 in ``flags``);
+``status``: -1 until it has one; ``ns``: from its start to its end; ``bad``: 1 for a read with other data."""
 PATTERN, FUA, DEALLOCATE = 1, 2, 4
 """``Requests.flags``."""
 
