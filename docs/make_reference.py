@@ -258,18 +258,18 @@ softib compare examples/small.yaml incast:1MB,senders=8 --network roce --network
 |---|---|
 {rows}
 
-In Python the same names are keys of `network`: `softib.simulate(fabric, workload, layer="packet", network="roce,cc=swift")`. InfiniBand's own congestion control is
-what the subnet manager programs ([simulate](simulate.md)), and TCP has `congestion=reno` or `congestion=dctcp`. An installed package can add a congestion
+In Python the same names are keys of `network`: `softib.simulate(fabric, workload, layer="packet", network="roce,cc=swift")`. The subnet manager
+programs InfiniBand's own congestion control ([simulate](simulate.md)), and TCP has `congestion=reno` or `congestion=dctcp`. An installed package can add a congestion
 control: [a first congestion control](tutorial/congestion-control.md).
 
 ## Measured round trips
 
-Swift and packet spraying ask for an acknowledgement of every packet. It echoes the time at which the packet began to leave, the time that the receiver took,
-the switches on the way, and whether a switch marked a packet. So acknowledgements take 2 % of a link in packets of 4 KiB. READs: the requester's window counts
-requests; their responses, which no one acknowledges, go at the rate of the link.
+Swift and packet spraying request an acknowledgement of every packet. It echoes the time at which the packet began to leave, the receiver's delay, the number of
+switches on the path, and whether a switch marked a packet. So acknowledgements take 2 % of a link in packets of 4 KiB. For READs, the requester's window counts
+requests. Their responses are not acknowledged and are sent at the rate of the link.
 
-Where receivers reorder, a packet that comes ahead of others is placed and acknowledged at once. One that is missing for `reorder_us` (100) counts as lost and is
-the only one that is sent again. A queue pair has at most 1,024 packets under way.
+If receivers reorder, a packet that arrives before earlier ones is placed and acknowledged at once. A packet that is missing for `reorder_us` (100) counts as lost,
+and only that packet is sent again. A queue pair has at most 1,024 packets in flight.
 
 ## Checked against
 
@@ -279,7 +279,7 @@ the only one that is sent again. A queue pair has at most 1,024 packets under wa
 | Swift: delay over 4 switches against one | 3 times `hop_us` more, within a quarter |
 | Swift: three flows join one that has the whole link | even within 2 ms (Jain's index above .98) |
 | Swift, 96 to 1 with a target below 96 packets: windows below a packet | delay within a third of the target, no pause |
-| Swift: a receiver whose memory takes half of the link | half of the link; what waits is less than twice the host's target |
+| Swift: a receiver whose memory takes half of the link | half of the link; the waiting data takes less than twice the host's target |
 | packet spraying: permutation over 128 hosts, three levels, against the line less acknowledgements | mean above .92, slowest above .75; hashed flows: below .65 and .4 |
 | packet spraying with bit errors | fewer than 3 packets are sent again for each one lost |
 | DCQCN | [its paper's equations and fluid model](simulate.md#over-ethernet) |

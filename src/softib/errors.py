@@ -165,10 +165,18 @@ SIMILAR = 0.65
 not similar to ``plan``."""
 
 
+REMEDIES = {
+    errno.EMFILE: "raise the limit with 'ulimit -n'",
+    errno.ENOSPC: "free space on this file system or enlarge it",
+    errno.EDQUOT: "free space or raise the quota",
+}
+"""Remedies for errors of the machine, by errno."""
+
+
 def os_reason(error: OSError) -> str:
-    """Return the system's text for ``error``, with the remedy if descriptors ran out."""
-    advice = "; raise the limit with 'ulimit -n'" if error.errno == errno.EMFILE else ""
-    return f"{error.strerror or error}{advice}"
+    """Return the system's words for ``error``, with the remedy where descriptors or disk space ran out."""
+    remedy = REMEDIES.get(error.errno or 0, "")
+    return f"{error.strerror or error}{remedy and f'; {remedy}'}"
 
 
 def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:

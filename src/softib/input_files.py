@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from softib.errors import UnreadableFile
+from softib.errors import UnreadableFile, os_reason
 from softib.plain_values import load_json
 
 __all__ = [
@@ -182,7 +182,7 @@ def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> I
             yield first
             yield from _chunks(file)
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{path}: {os_reason(error)}") from None
 
 
 def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
             while piece := file.read(size):
                 yield piece
     except OSError as error:
-        raise UnreadableFile(f"{shown_name(path)}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{shown_name(path)}: {os_reason(error)}") from None
 
 
 def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
@@ -250,7 +250,7 @@ def small_content(path: str | os.PathLike[str], most: int) -> Content:
         with path.open("rb") as file:
             return _unpacked(name, _chunks(file), most)
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{path}: {os_reason(error)}") from None
 
 
 def _standard_input() -> bytes:

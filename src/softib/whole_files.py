@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 
 __all__ = ["write_file", "write_text"]
 
@@ -28,7 +28,7 @@ def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> No
         if not straight:
             part.replace(target.resolve())
     except OSError as error:
-        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+        raise InputError(f"{target}: cannot write: {os_reason(error)}") from None
     except Exception as error:  # polars has a separate exception for a full disk
         if not _is_of_disk(error):
             raise

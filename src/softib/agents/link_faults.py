@@ -249,7 +249,7 @@ class LinkFaults:
         return np.flatnonzero(self.tables.fault[:, BITS])
 
     def is_dead(self, node: int) -> bool:
-        """``node`` has no power."""
+        """Return whether ``node`` has no power."""
         return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
 
     def publish(self) -> None:

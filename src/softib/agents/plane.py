@@ -159,7 +159,7 @@ class AgentPlane:
         return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
     def _make_scratch(self, n: int) -> None:
-        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so their
+        """Create the columns for addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so their
         columns have no rows."""
         self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
         rows, client_rows, client_ports = np.zeros((3, n), np.int64)

@@ -175,7 +175,7 @@ def _rehearse(
     from softib.api.running.staging import staged
     from softib.tenants.rehearsal import rehearse
 
-    twin = up(load(source), name=f"rehearsal-{os.getpid()}", sm_config=options, partitions=partitions)
+    twin = up(load(source), name=f"rehearsal-{os.getpid()}", bound=True, sm_config=options, partitions=partitions)
     try:
         key = mkey or _configured_mkey(options)
         evidence = _read(twin.name, key, managers, steps)

@@ -58,6 +58,7 @@ def serve_tenants(
     every: float = 2.0,
     jobs: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
+    mkey: int = 0,
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
 ) -> None:
@@ -77,9 +78,9 @@ def serve_tenants(
     tls = None if tenants.certificate is None else tls_of(tenants.certificate, tenants.client_ca)
     if tenants.client_ca is not None and tls is None and is_loopback(host):
         raise InputError("client_ca needs TLS; add certificate")
-    served = prepared(source, token, every, jobs, history, notice)
+    served = prepared(source, token, every, jobs, history, mkey, notice)
     with ExitStack() as held:
-        service = _service(source, tenants, notice, held)
+        service = _service(source, tenants, mkey, notice, held)
         from softib.web.ufm.app import gate_of
 
         if tls is None and not is_loopback(host):
@@ -90,7 +91,7 @@ def serve_tenants(
         )
 
 
-def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStack) -> TenantService:
+def _service(source: str, tenants: TenantOptions, mkey: int, notice: Notice, held: ExitStack) -> TenantService:
     """Return the service; ``held`` closes it, and then releases its locks on the subnet and on the manager's file."""
     from softib.monitor.opening import is_live, open_source
     from softib.tenants.accounts import Account
@@ -106,8 +107,8 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     held.enter_context(lock_subnet(_subnet_name(source), path))
     if isinstance(manager, FileManager):
         held.enter_context(lock(manager.lock_path(), str(manager.file), path))
-    intruders = IntruderWatch(lambda: _listening(source), time.time)
-    service = TenantService(path, lambda: open_source(source), manager, intruders=intruders)
+    intruders = IntruderWatch(lambda: _listening(source, mkey), time.time)
+    service = TenantService(path, lambda: open_source(source, mkey), manager, intruders=intruders)
     held.callback(service.close)
     if not service.accounts.all():
         password = secrets.token_hex(16)  # hexadecimal, so that it never begins with "-" like an option
@@ -128,19 +129,19 @@ def _subnet_name(source: str) -> str:
     return f"{PREFIX}{find_device(source.removeprefix(PREFIX) or None).guid:016x}"
 
 
-def _listening(source: str) -> tuple[MadWire, Callable[[], None]]:
+def _listening(source: str, mkey: int) -> tuple[MadWire, Callable[[], None]]:
     from softib.live.instances import find
     from softib.live.umad_client.devices import find_device
     from softib.live.umad_client.fabric_port import FabricPort
     from softib.live.umad_client.port import UmadPort
-    from softib.monitor.opening import PREFIX
+    from softib.monitor.opening import PREFIX, keyed
     from softib.tenants.intruders import LISTENS
 
     if source.startswith(PREFIX):
         port: UmadPort = UmadPort(find_device(source.removeprefix(PREFIX) or None), LISTENS)
     else:
         port = FabricPort(find(source), None, LISTENS)
-    return port, port.close
+    return keyed(port, mkey), port.close
 
 
 def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:

@@ -34,6 +34,7 @@ def serve(
     every: float = 2.0,
     jobs: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
+    mkey: int = 0,
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
     steps: Steps = unwatched,
@@ -46,7 +47,8 @@ def serve(
     access unless a ``token`` is given. On any other ``host`` a token is required, and is generated
     if none is given. ``jobs``: a file for :func:`jobs_on`, which is read again when it changes.
     ``history``: a directory of ``softib exporter --history``, or ``http://HOST:9090`` of a
-    Prometheus server, for the time before the start. ``ready`` is called with the address to open;
+    Prometheus server, for the time before the start. ``mkey``: the M_Key of the subnet's manager, where ports
+    answer only with it. ``ready`` is called with the address to open;
     ``steps`` wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or
     a related error if the source, the jobs or the history cannot be read, if the extra ``serve`` is
     not installed, or if the address is in use; :class:`PeerError` if there is no answer.
@@ -54,7 +56,7 @@ def serve(
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
 
-    served = prepared(source, token, every, jobs, history, notice, steps)
+    served = prepared(source, token, every, jobs, history, mkey, notice, steps)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
 
 
@@ -64,6 +66,7 @@ def prepared(
     every: float,
     jobs: str | os.PathLike[str] | None,
     history: str | os.PathLike[str] | None,
+    mkey: int,
     notice: Notice,
     steps: Steps = unwatched,
 ) -> Served:
@@ -72,7 +75,7 @@ def prepared(
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
         raise InputError("the token is too short; use at least 16 characters")
-    served = _served(source, every, notice, steps)
+    served = _served(source, every, mkey, notice, steps)
     if jobs is not None:
         served.jobs = os.fspath(jobs)
         from softib.analysis.jobs.files import read_jobs
@@ -139,7 +142,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
     return Past(history)
 
 
-def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice, steps: Steps) -> Served:
+def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, notice: Notice, steps: Steps) -> Served:
     from softib.monitor.opening import PREFIX, is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
@@ -152,7 +155,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
 
         def opened() -> Opened:
-            one = open_source(name)
+            one = open_source(name, mkey)
             if one.other_subnets:
                 notice(one.other_subnets)
             return one

@@ -103,46 +103,38 @@ MODULES = {
 }
 """Verb → its module."""
 SYNONYMS = {
-    "start": "up",
-    "stop": "down",
-    "kill": "down",
-    "ls": "status",
-    "list": "status",
-    "ps": "status",
-    "exec": "run",
-    "attach": "run",
-    "ssh": "shell",
-    "verify": "check",
-    "validate": "check",
-    "lint": "check",
-    "analyze": "report",
-    "analyse": "report",
-    "explain": "path",
-    "trace": "path",
-    "ibtracert": "path",
-    "ibdiagnet": "check",
-    "ibqueryerrors": "check",
-    **dict.fromkeys(("ibnetdiscover", "iblinkinfo", "ibstat", "perfquery", "saquery", "smpquery"), "run"),
-    "tracert": "path",
-    "sim": "simulate",
-    "predict": "simulate",
-    "import": "convert",
-    "export": "convert",
-    "topology": "generate",
-    "create": "generate",
-    "new": "generate",
-    "opensm": "sm",
-    "break": "fault",
-    "inject": "fault",
-    "web": "serve",
-    "ui": "serve",
-    "metrics": "exporter",
-    "prometheus": "exporter",
-    "burn-in": "accept",
-    "test": "accept",
-    "version": "--version",
+    word: verb
+    for verb, words in {
+        "up": "start launch boot begin",
+        "down": "stop kill shutdown halt quit exit rm remove delete destroy",
+        "status": "ls list ps",
+        "run": "exec attach",
+        "shell": "ssh login",
+        "check": "verify validate lint health healthcheck ibdiagnet ibqueryerrors",
+        "report": "analyze analyse show info inspect describe summary discover scan",
+        "path": "explain trace tracert traceroute ibtracert",
+        "route": "tables lfts",
+        "simulate": "sim predict bench benchmark perf bandwidth",
+        "convert": "import export",
+        "generate": "topology topologies gen create new make build",
+        "sm": "opensm",
+        "sm check-config": "config",
+        "fault": "break inject",
+        "isolate": "repair fix heal drain",
+        "serve": "web ui gui dashboard map graph draw plot viz tenants",
+        "exporter": "metrics prometheus",
+        "top": "watch monitor htop",
+        "why": "logs log postmortem",
+        "accept": "burn-in test",
+        "plan cost": "price",
+        "--version": "version",
+        "--help": "man usage",
+    }.items()
+    for word in words.split()
 }
 """Commands of other tools → the corresponding verb, which is suggested, not run."""
+PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
+"""Programs for InfiniBand whose names do not begin with ib."""
 
 
 COMPLETE = "_SOFTIB_COMPLETE"
@@ -198,14 +190,30 @@ class VerbGroup(click.Group):
                 click.echo(ctx.get_help())
                 ctx.exit()
         if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            similar = [SYNONYMS[args[0]]] if args[0] in SYNONYMS else nearest(args[0], VERBS)
+            similar = [SYNONYMS[args[0]]] if args[0] in SYNONYMS else nearest(args[0], [*VERBS, "help"])
+            similar = similar or self._commands_of_verbs(ctx, args[0])
             hint = f"did you mean {', '.join(similar)}?" if similar else "run 'softib --help' for all"
+            if not similar and (args[0].startswith("ib") or args[0] in PROGRAMS):  # ibhosts, ib_write_bw
+                hint = f"use 'softib run -- {args[0]}' to run it on a node of a running fabric"
             raise click.UsageError(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
+    def _commands_of_verbs(self, ctx: click.Context, word: str) -> list[str]:
+        """Return the commands of verbs that ``word`` names: ``sm sweep`` for ``sweep``."""
+        from softib.errors import nearest
+
+        commands = {
+            f"{verb} {name}": name
+            for verb in VERBS
+            if isinstance(command := self.get_command(ctx, verb), click.Group)
+            for name in command.list_commands(ctx)
+        }
+        similar = nearest(word, commands.values())[:1]
+        return [words for words, name in commands.items() if name in similar]
+
 
 @click.command(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="softib")
+@click.version_option(__version__, "-V", "--version", prog_name="softib")
 def cli() -> None:
     """InfiniBand in software: a fabric, its subnet manager and its diagnostics."""
 

@@ -126,7 +126,7 @@ def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def send_rep(cm: Connections, e: Endpoint, p: Param) -> None:
-    """The program accepts."""
+    """Send a REP: the program accepts."""
     answered(e)
     e.events_enabled, e.qpn = True, p.qpn
     cm.post_until_answered(e, cm_mad(CmAttr.REP, e.peer_tid, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
@@ -192,7 +192,7 @@ def may_wait(cm: Connections, e: Endpoint, m: Message) -> bool:
 
 
 def hold_request(cm: Connections, e: Endpoint, m: Message) -> None:
-    """``e`` represents the sender of ``m`` until a listener arrives or the time expires."""
+    """Hold the request ``m``: ``e`` represents its sender until a listener arrives or the time expires."""
     e.events_enabled = False
     cm.know_peer(e)
     cm.early[e] = m

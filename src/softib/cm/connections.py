@@ -39,11 +39,14 @@ def code_ms(code: int) -> int:
 
 @dataclass(frozen=True)
 class Timing:
-    """``response``: time limit of an answer, 4.096 us * 2^n; ``retries``: repetitions of a message
-    (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
-    drivers/infiniband/core/cma.c); ``service_timeout``: the time requested by an MRA (CMA_CM_MRA_SETTING);
-    ``early_ms``: the longest wait of a request for a listener; ``unread_ms``: the longest wait of a DREQ until its
-    receiver's program has taken the earlier completions.
+    """Time limits and retries of communication management.
+
+    * ``response``: time limit of an answer, 4.096 us * 2^n.
+    * ``retries``: repetitions of a message (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
+      drivers/infiniband/core/cma.c).
+    * ``service_timeout``: the time requested by an MRA (CMA_CM_MRA_SETTING).
+    * ``early_ms``: the longest wait of a request for a listener.
+    * ``unread_ms``: the longest wait of a DREQ until its receiver's program has taken the earlier completions.
     """
 
     response: int = 20

@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.foreign_text import shown
 from softib.host_facts.facts import AdapterFacts, HostFacts, PcieLink, PortFacts
 
@@ -58,8 +58,8 @@ class FileReader:
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
-            if error.errno != 22:  # EINVAL: an unused entry of a GID table
-                self.unread.append(f"{shown(str(path))}: {error.strerror or error}")
+            if error.errno != 22:  # EINVAL: an entry of a GID table that is not used
+                self.unread.append(f"{shown(str(path))}: {os_reason(error)}")
             return ""
 
     def line(self, path: Path) -> str:

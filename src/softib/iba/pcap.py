@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 
 __all__ = [
     "ERF_SIZE",
@@ -194,7 +194,7 @@ class PcapFile:
             raise self._wrong(error) from None
 
     def _wrong(self, error: OSError) -> InputError:
-        return InputError(f"{self.path}: {error.strerror or error}")
+        return InputError(f"{self.path}: {os_reason(error)}")
 
 
 class PcapngFile(PcapFile):

@@ -33,6 +33,8 @@ PATIENCE_S = 300.0
 """Time limit of a trial, which normally takes a second; an overloaded machine may need much longer."""
 NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
 """Values of :data:`SETTING`: (tables, units)."""
+OF_THE_MACHINE = "machine: "
+"""Prefix of a trial's failure that says nothing about Numba."""
 
 
 @dataclass(frozen=True)
@@ -128,17 +130,19 @@ def _kept() -> Accelerators | None:
 
 
 def _tried() -> Accelerators:
-    """Return the best accelerators that work, from a trial of each. The verdict is stored,
-    and reported once if something is missing."""
-    verdict, reason = Accelerators(False, False), ""
+    """Return the best accelerators that work, from a trial of each. The verdict is reported if
+    something is missing, and stored unless the machine lacked memory or descriptors for a trial."""
+    verdict, failures = Accelerators(False, False), []
     for tables, units in ((True, True), (True, False), (False, True)):
         failure = _trial(Accelerators(tables, units))
         if not failure:
             verdict = Accelerators(tables, units)
             break
-        reason = reason or failure
+        failures.append(failure)
+    reason = failures[0].removeprefix(OF_THE_MACHINE) if failures else ""
     verdict = replace(verdict, reason=reason)
-    STORE.write(_kept_name(), f"{verdict.name} {reason}".encode())
+    if not any(failure.startswith(OF_THE_MACHINE) for failure in failures):
+        STORE.write(_kept_name(), f"{verdict.name} {reason}".encode())
     if reason:
         _report(verdict)
     return verdict
@@ -159,8 +163,9 @@ def _trial(use: Accelerators) -> str:
         try:
             _try(use)
             text = "works"
-        except BaseException as error:  # a changed Numba may raise anything
-            text = _text(error.__cause__ or error)
+        except BaseException as error:  # whatever a changed Numba does
+            cause = error.__cause__ or error
+            text = (OF_THE_MACHINE if isinstance(cause, OSError | MemoryError) else "") + _text(cause)
         finally:
             os.write(writer, text.encode())
             os._exit(0)

@@ -74,6 +74,8 @@ def one_at_a_time(dispatcher, name, signature):
     with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
+        except UnitError:  # of a kernel that this one calls
+            raise
         except Exception as error:
             raise UnitError from error
 

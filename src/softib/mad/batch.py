@@ -73,7 +73,7 @@ class MadBatch:
         return len(self.mad)
 
     def __getitem__(self, rows: Any) -> MadBatch:
-        """The rows of a slice, mask or index array (NumPy's rules on copies hold)."""
+        """Return the rows of a slice, mask or index array (NumPy's rules on copies hold)."""
         picked = None
         if self.payload:
             numbers = np.arange(len(self))[rows]

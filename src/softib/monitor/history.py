@@ -23,7 +23,7 @@ import numpy as np
 
 from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError, MissingLibrary, UnreadableFile
+from softib.errors import InputError, MissingLibrary, UnreadableFile, os_reason
 from softib.extras import install_command
 from softib.monitor.history_tables import (
     interval_of,
@@ -109,7 +109,7 @@ class History:
                 self._hour = hour
                 self.compact(now)
         except OSError as error:
-            raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
+            raise InputError(f"{self.folder}: the history cannot be written: {os_reason(error)}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
         """Store a round's state of the subnet manager in ``manager/``, in one file per day (the

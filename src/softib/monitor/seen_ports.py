@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, os_reason
 from softib.input_files import json_document
 from softib.monitor.exporter.labels import hca_name, port_guids
 from softib.monitor.reading import Reading
@@ -160,7 +160,7 @@ class SeenPorts:
             _write(self.path, self.ports)
         except OSError as error:
             if not self._unkept:
-                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses its content")
+                self.notice(f"{self.path}: cannot be written ({os_reason(error)}); a restart loses its content")
             self._unkept = True
         else:
             self._unkept = False
@@ -200,7 +200,7 @@ def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
             try:
                 _write(path, {k: p for k, p in ports.items() if k not in wanted})
             except OSError as error:
-                raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+                raise InputError(f"{path}: cannot be written: {os_reason(error)}") from None
     return [down[k] for k in sorted(wanted)]
 
 

@@ -23,6 +23,7 @@ from softib.render.phrases import (
     headline,
     percent,
     plan_facts,
+    routing_remarks,
     size_text,
     tiles,
     time_text,
@@ -119,7 +120,9 @@ def print_route(tables: Routed, console: Console) -> None:
     """Print the output of ``softib route``: whether the tables are right, and their proof."""
     part = tables.part
     console.print(text(tables.fabric.name or "fabric", "bold"))
-    if part.good:
+    if part.good and (remarks := routing_remarks(part)):
+        console.print(text(f"Every CA reaches every CA and switch, but {'; '.join(remarks)}.", "yellow"))
+    elif part.good:
         console.print(text("Every CA reaches every CA and switch, and no credit loop can form.", "green"))
     else:
         loop = "a credit loop can form" + (

@@ -10,7 +10,8 @@ from softib.routing.transition.order_kernels import lowest
 
 @kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 3 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
-    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) except its own.
+    """Add to ``load[e]`` int64[links] the number of paths over link e from every CA to each destination LID (CA ends)
+    except its own.
 
     cas int64[n]: number of CA ports on each switch. A walk ends when the table has no entry, or
     after n links in a loop.
@@ -37,7 +38,7 @@ def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
 
 @kernel(steps=lambda at, lft, dest_lid, load: len(lft) * len(dest_lid) // 2)
 def count_destinations(at, lft, dest_lid, load):
-    """``load[e]`` int64[links] += number of destination LIDs that the link's switch sends through it."""
+    """Add to ``load[e]`` int64[links] the number of destination LIDs that the link's switch sends through it."""
     for s in range(lft.shape[0]):
         for k in range(dest_lid.shape[0]):
             if dest_lid[k] < lft.shape[1]:
@@ -48,7 +49,8 @@ def count_destinations(at, lft, dest_lid, load):
 
 @kernel
 def count_flows(at, peer, lft, switch, lid, load):
-    """``load[e]`` int64[links] += number of flows over link e; flow i is from ``switch[i]`` to LID ``lid[i]``."""
+    """Add to ``load[e]`` int64[links] the number of flows over link e; flow i is from ``switch[i]`` to LID
+    ``lid[i]``."""
     for i in range(switch.shape[0]):
         s = switch[i]
         for _ in range(at.shape[0]):
@@ -71,7 +73,7 @@ profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switc
 
 @kernel
 def candidate_masks(legal, s, byte_masks, masks):
-    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
+    """Set bit k of ``masks[k // 64, t]`` if the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
     masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per

@@ -69,7 +69,7 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
     """Return the number of all-reduces that share the fullest node of ``job`` at one time: those of all jobs that have
-    a stream there. ``at``: all all-reduces of a node."""
+    a stream there. ``at``: number of all all-reduces by node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))

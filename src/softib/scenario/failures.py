@@ -51,11 +51,16 @@ class ManagerSettings:
 
 @dataclass
 class FailureRun:
-    """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it
-    broke; ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in
-    this run); ``unreachable``: ends of paths in use that no live link joins to the rest. ``mads``:
-    sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets whose output port was inactive;
-    ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost its power."""
+    """Results of a run with faults.
+
+    * ``resent`` int64[messages] packets sent again.
+    * ``broken`` by fault: paths in use that it broke.
+    * ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in this run).
+    * ``unreachable``: ends of paths in use that no live link joins to the rest.
+    * ``mads``: sent, lost and answered, and VL15Dropped of all ports.
+    * ``discarded``: packets whose output port was inactive.
+    * ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost its power.
+    """
 
     outcome: Outcome
     records: list[FaultRecord]

@@ -42,11 +42,16 @@ def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Credits:
-    """Limits by sending port (float64[ports]). ``gbps``: maximum rate of one VL of the link (inf:
-    credits do not limit it); ``octets``: receive buffer of a VL at the other end; ``reach_m``:
-    longest cable over which that buffer keeps the link full; ``packet``: bytes of a full packet;
-    ``fit``: bytes of all full packets that the buffer holds; ``spare``: bytes of the rest of the
-    buffer; ``back_ps``: time from the first byte of a packet to the return of its credit."""
+    """Limits by sending port (float64[ports]).
+
+    * ``gbps``: maximum rate of one VL of the link (inf: credits do not limit it).
+    * ``octets``: receive buffer of a VL at the other end.
+    * ``reach_m``: longest cable over which that buffer keeps the link full.
+    * ``packet``: bytes of a full packet.
+    * ``fit``: bytes of all full packets that the buffer holds.
+    * ``spare``: bytes of the rest of the buffer.
+    * ``back_ps``: time from the first byte of a packet to the return of its credit.
+    """
 
     gbps: np.ndarray
     octets: np.ndarray

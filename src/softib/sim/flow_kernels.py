@@ -14,7 +14,7 @@ FOREVER = np.int64(1) << np.int64(62)
 
 @kernel
 def serve(fl, f, now):
-    """Count what the messages of flow f were served until now."""
+    """Add the bytes that the messages of flow f were served until now."""
     fl.served[f] += fl.rate[f] * (now - fl.last[f]) / 8000.0
     fl.last[f] = now
 

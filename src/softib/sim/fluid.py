@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""Largest number of sending flows for which rates are computed at every begin and end."""
+"""A message of fewer packets than this that shares its bottleneck ends when its last packet has had its turn, up to
+1/20 earlier than in the fluid layer."""
 EXACT = 200
-"""Up to this number of flows that send, rates are those of the instant. With more flows, one begin or end changes
-little. Rates are then computed again after a thousandth of the shortest message's time at the earliest, and a message's
-time is off by about as much."""
+"""Largest number of sending flows for which rates are computed at every begin and end. With more flows, one begin or
+end changes little. Rates are then computed again after a thousandth of the shortest message's time at the earliest,
+and a message's time is off by about as much."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",

@@ -50,10 +50,9 @@ NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
 OVERDUE = 1 / 1000
-"""Messages of fewer bytes count as this many bytes: packets take turns, which the fluid layer does not model
-(:data:`softib.sim.fluid.FEW_PACKETS`)."""
+"""If more flows than ``exact`` send, rates are computed again after this part of the shortest time of a message."""
 SHORT = 20 * 4096.0
-"""Messages of fewer bytes count as this many: packets go in turn, which the fluid layer does not model
+"""Messages of fewer bytes count as this many bytes: packets take turns, which the fluid layer does not model
 (:data:`softib.sim.fluid.FEW_PACKETS`)."""
 ADMITTED = -1
 """Value of ``gap_ps``: the message rate no longer delays the message."""
@@ -223,8 +222,8 @@ def expected_ps(fl, li, tr, i):
 @kernel
 def may_wait(fl, ro, tr, ck, before, expected):
     """Return the time in ps for which the last rates may stay. It is 0 for up to ``exact`` flows. Otherwise it is a
-    small part of the time of the fastest message concerned: those that begin (``expected``) and, at its rate, the next
-    to end of each flow from ``before`` on in the round."""
+    small part of the time of the fastest message concerned: those that begin (``expected``), and of each flow of the
+    round from ``before`` on the message that ends next at its rate."""
     if ro.size.sending <= ck.clock.exact:
         return 0
     for k in range(before, ro.size.members):

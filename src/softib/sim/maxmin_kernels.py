@@ -1,13 +1,12 @@
 """Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
 flows that a change affects.
 
-A channel is one VL of one link. The VLs of a link share its rate as in generalised processor
-sharing (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9). The
-share that a VL does not use goes to the others. The flows of one VL share equally. Rates are
-max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no
-flow is faster. :func:`refill` starts with the flows that a change affects and computes their rates
-while all others keep theirs. It then adds the flows whose bottleneck this removed, until every flow
-has one.
+A channel is one VL of one link. The VLs of a link share its rate in proportion to their weights in the VL arbitration
+tables (IBA 7.6.9), as in generalised processor sharing (Parekh and Gallager 1993). The share that a VL does not use
+goes to the others. The flows of one VL share equally. Rates are max-min fair if and only if each flow has a
+**bottleneck**: a channel that is full and on which no flow is faster. :func:`refill` starts with the flows that a
+change affects and computes their rates while all others keep theirs. It then adds the flows whose bottleneck this
+removed, until every flow has one.
 """
 
 import numpy as np

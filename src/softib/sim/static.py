@@ -118,12 +118,12 @@ class Shifts:
 class Bisection:
     """Effective bisection bandwidth over random pairs.
 
-    ``relative``: mean over flows and samples of the flow's rate divided by the rate of its hosts'
-    links; ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the
-    sum over all flows of one direction (half of the flows); ``full_gbps``: the same sum if flows
-    shared no link inside the fabric. ``load`` is the mean over samples of the flows on each channel
-    (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the sample with the
-    smallest rates.
+    * ``relative``: mean over flows and samples of the flow's rate divided by the rate of its hosts' links.
+    * ``spread``: standard deviation of the sample means.
+    * ``gbps``: mean over samples of the sum over all flows of one direction (half of the flows).
+    * ``full_gbps``: the same sum if flows shared no link inside the fabric.
+    * ``load`` is the mean over samples of the flows on each channel (float64[channels]), ``worst`` the most in any
+      sample, ``peak`` those of the sample with the smallest rates.
     """
 
     samples: np.ndarray

@@ -173,7 +173,7 @@ def flow_shares(net, src, dst, loads, rate, paths, share, worst):
 
 @kernel
 def shift_loads(net, order, shifts, loads, rate, full, mean):
-    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return the number of
+    """Add 1 to ``loads[k, c]`` for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return the number of
     flows without a path.
 
     Unless ``mean`` is empty, ``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) /

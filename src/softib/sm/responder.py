@@ -132,7 +132,7 @@ class Responder:
         return inbox, out
 
     def _answer(self, now_ps: int, requests: MadBatch, db: Database) -> MadBatch:
-        """Answers to requests and traps. Only a master is the subnet administrator."""
+        """Answer requests and traps. Only a master is the subnet administrator."""
         master = self.mastership
         to_sa = requests.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
         if to_sa.all() and master.state == SmState.MASTER:

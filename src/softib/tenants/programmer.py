@@ -420,15 +420,17 @@ class Programmer:
         suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
         drifts, busy = self._drifts(state, self.view.read(suspects))
         self.drifts.end(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
-        if not drifts:
-            return
+        moved = [d for d in drifts if d.follows(self.view.managers)]
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
-            self.drifts.enter(drifts, self.master.rival)
+            self.drifts.enter([d for d in drifts if d not in moved], self.master.rival)
         if self.master.problem:
             return
-        self._hand_over()
-        wrong = self._verify({d.guid for d in drifts})
-        self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
+        if drifts:
+            self._hand_over()
+            wrong = self._verify({d.guid for d in drifts})
+            self.drifts.enter([d for d in moved if d.guid in wrong], self.master.rival)
+            self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
+        self.view.managers = {self.view.manager}
 
     def _first_file(self) -> None:
         """Report the switch ports that do not check P_Keys yet: softib's manager enables the check

@@ -198,7 +198,7 @@ def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
 
 @inner
 def selection(m, attribute):
-    """Bit mask of the counters of an attribute that a Set writes."""
+    """Return the bit mask of the counters of an attribute that a Set writes."""
     if attribute == EXT_SPEEDS:
         return get64(m, EXT_SPEEDS_SELECT_AT)
     select = get16(m, SELECT_AT)

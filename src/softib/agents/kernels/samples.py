@@ -64,7 +64,7 @@ SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) 
 
 @inner
 def speed_code(t, port):
-    """Code of the active speed of ``port``, 0 = unknown."""
+    """Return the code of the active speed of ``port``, 0 = unknown."""
     info = t.port_info[port]
     plain, ext, ext2 = get8(info, PLAIN_AT) >> 4, get8(info, EXT_AT) >> 4, (get8(info, EXT2_AT) >> 5) & 3
     mlnx = get8(t.port_mlnx_speed[port], 2)
@@ -86,7 +86,7 @@ def speed_code(t, port):
 
 @inner
 def status_at(t, end, now):
-    """SampleStatus of the mechanism of end port ``end``."""
+    """Return the SampleStatus of the mechanism of end port ``end``."""
     begin, until = t.sample_ps[end, 0], t.sample_ps[end, 1]
     if until == 0 or now >= until:
         return DONE

@@ -48,7 +48,7 @@ TREES, STREAMING_TREES = 0, 1
 
 @inner
 def an_info(t, m, row):
-    """ANInfo."""
+    """Get ANInfo."""
     clear(m, DATA_AT, 192)
     put16(m, DATA_AT + TREE_CAP_AT, np.int64(t.sharp_cap[row, TREES]))
     put16(m, DATA_AT + STREAMING_CAP_AT, np.int64(t.sharp_cap[row, STREAMING_TREES]))

@@ -276,7 +276,7 @@ def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
 
 
 def _nodes(events: Sequence[Event], site: Site) -> frozenset[int]:
-    """Nodes of the local ends of events."""
+    """Return the nodes of the local ends of events."""
     ports = [p for e in events if e.local for p in site.ports_of(e.local)[0]]
     return frozenset(int(site.fabric.port_node[p]) for p in ports)
 

@@ -39,11 +39,16 @@ CROWD = 1.5
 
 @dataclass(frozen=True)
 class BusyPort:
-    """An egress port. ``load``: share of the run in which its link was busy. ``pairs``: sources and
-    destinations with the most bytes on it, with their shares; ``n_pairs``: number of all. ``hop``
-    of ``hops``: its position on the paths of the first pair. ``flows``: the largest of ``n_flows``.
-    ``victims``: messages that waited behind them. ``changes``: remedies as changes of a what-if
-    (``cc``, ``ar``, ``engine``, ``vl``)."""
+    """An egress port.
+
+    * ``load``: share of the run in which its link was busy.
+    * ``pairs``: sources and destinations with the most bytes on it, with their shares.
+    * ``n_pairs``: number of all pairs.
+    * ``hop`` of ``hops``: its position on the paths of the first pair.
+    * ``flows``: the largest of its ``n_flows`` flows.
+    * ``victims``: messages that waited behind these flows.
+    * ``changes``: remedies as changes of a what-if (``cc``, ``ar``, ``engine``, ``vl``).
+    """
 
     port: int
     place: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from softib.errors import InputError, SoftibError
 from softib.plural import counted
 from softib.result import Result
+from softib.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from softib.api.acceptance.result import AcceptanceSource
@@ -138,8 +138,8 @@ def _judged(
     )
     if benchmark.failure:
         return run(None, [], benchmark.failure)
-    with tempfile.TemporaryDirectory(prefix="softib-collective-") as folder:
-        path = Path(folder) / _file_name(command)
+    with scratch_folder("collective") as folder:
+        path = folder / _file_name(command)
         path.write_text(benchmark.output)
         message = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
         try:

@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,9 +38,11 @@ from softib.api.running.ci_result import (
 )
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
-from softib.errors import InputError, SoftibError
+from softib.errors import InputError, SoftibError, os_reason
 from softib.fabric.node_finder import default_port
+from softib.live.launch.child_watchdog import end_with_parent
 from softib.live.status import Moved
+from softib.scratch import scratch_folder
 from softib.source import warn
 
 __all__ = ["CiRun", "ci"]
@@ -93,7 +94,7 @@ def ci(
         began = time.monotonic()
         result = interrupted(each)
         try:
-            with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
+            with up(fabric_source, name="ci", bound=True, pcap=scratch / "mads.pcap", notice=notice) as fabric:
                 ready = time.monotonic() - began
                 run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
                 run.to_its_end(timeout)
@@ -139,11 +140,11 @@ def _by_node(
 def _runtime_folder() -> Iterator[Path]:
     """Yield a runtime directory for this run alone, so that programs find only its fabric."""
     base = SHM if os.access(SHM, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="softib-ci-", dir=base) as folder:
+    with scratch_folder("ci", base) as folder:
         before = os.environ.get("XDG_RUNTIME_DIR")
-        os.environ["XDG_RUNTIME_DIR"] = folder
+        os.environ["XDG_RUNTIME_DIR"] = str(folder)
         try:
-            yield Path(folder)
+            yield folder
         finally:
             if before is None:
                 del os.environ["XDG_RUNTIME_DIR"]
@@ -182,7 +183,12 @@ class _Run:
             arguments = [sys.executable, "-m", "softib", "run", *options, "--node", node, "--", *command]
             env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
             child = subprocess.Popen(
-                arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True
+                arguments,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
             )
             self.children[node] = child
             self.threads.append(threading.Thread(target=self._copy, args=(node, child), daemon=True))
@@ -337,4 +343,4 @@ def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
                 shutil.copyfile(scratch / "softib/ci/log", folder / "fabric.log")
         (folder / "junit.xml").write_text(result.to_junit(), encoding="ascii")
     except OSError as error:
-        raise InputError(f"{error.filename or folder}: {error.strerror or error}") from None
+        raise InputError(f"{error.filename or folder}: {os_reason(error)}") from None

@@ -22,8 +22,8 @@ __all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> MessageTrace:
-    """Return the traced ``message``: its times in µs, its packets hop by hop, and how the time of
-    the last packet is divided. Raises :class:`InputError` if no message was traced."""
+    """Return the traced ``message``: its times in µs, its packets hop by hop, and the parts of the time of the last
+    packet. Raises :class:`InputError` if no message was traced."""
     if message is None or run.outcome.log is None:
         raise InputError(
             "no message was traced; use record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"

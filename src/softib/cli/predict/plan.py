@@ -154,8 +154,8 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
     import softib
 
     fabric = load(source, Steps())
-    print_problems(fabric.problems)
     growth = softib.plan_growth(fabric, hosts, adapters=adapters)
+    print_problems(fabric.problems)
     print_result(growth, as_json)
     return 0
 
@@ -270,8 +270,9 @@ def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:
     import softib
 
     fabric = load(source, Steps())
+    cables = softib.plan_cables(fabric, **options)
     print_problems(fabric.problems)
-    return softib.plan_cables(fabric, **options)
+    return cables
 
 
 NETWORKS = click.Choice(("ethernet", "infiniband"))

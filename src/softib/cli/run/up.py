@@ -115,9 +115,9 @@ def command(
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
     server = softib.Server(source, name)  # fail before the work
+    given_manager, sm_config, partitions = given_settings(manager)
     fabric = load(source)
     print_problems(fabric.problems)
-    given_manager, sm_config, partitions = given_settings(manager)
     server.start(
         fabric,
         sm=sm,

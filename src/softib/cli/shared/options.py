@@ -259,7 +259,7 @@ class Load(Protocol):
     """Reader of a SOURCE with its options on the command line."""
 
     def __call__(self, source: str, steps: Steps | None = None) -> Fabric:
-        """The fabric; notices and progress go to stderr."""
+        """The fabric, which is read at its first use; notices and progress go to stderr."""
 
 
 def source_options(function: F) -> F:
@@ -273,7 +273,13 @@ def source_options(function: F) -> F:
 
             arguments = {} if steps is None else {"steps": steps}
             return softib.load(
-                source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress, **arguments
+                source,
+                ibnl=ibnl,
+                node_name_map=node_name_map,
+                notice=print_notice,
+                progress=show_progress,
+                later=True,
+                **arguments,
             )
 
         return function(*args, load=load, **options)

@@ -10,6 +10,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.options import mkey_option
 from softib.cli.shared.output import Listening, Steps, print_line, print_notice
 from softib.errors import InputError
 from softib.input_files import read_text
@@ -85,6 +86,7 @@ from softib.input_files import read_text
     metavar="FILE",
     help="With --tenants: PEM of the CA whose client certificates name accounts.",
 )
+@mkey_option
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON on stdout with the address.")
 def command(
     source: str,
@@ -99,6 +101,7 @@ def command(
     reload: str | None,
     certificate: str | None,
     client_ca: str | None,
+    mkey: int,
     as_json: bool,
 ) -> int:
     """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every
@@ -123,6 +126,7 @@ def command(
         "every": every,
         "jobs": jobs,
         "history": history,
+        "mkey": mkey,
         "notice": print_notice,
         "ready": _Ready(source, as_json),
     }

@@ -12,6 +12,7 @@ from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, Severity, code, few, finding
 from softib.diags.structure.exchanged.plugs import Misplaced
 from softib.diags.structure.exchanged.uplinks import exchanged_uplinks
+from softib.diags.structure.joins import lacking
 from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import TREES, tier_name
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
@@ -163,7 +164,12 @@ def missing_cables(c: Context) -> Iterator[Finding]:
     """Yield pairs of free switch ports that the rules of both ends connect; many pairs at one
     switch are one finding."""
     view, f = c.view, c.view.fabric
-    between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
+    lacks = lacking(view, c.structure.shape)
+    between = [
+        (a, b)
+        for a, b in c.suspects.missing
+        if view.is_switch[f.port_node[[a, b]]].all() and lacks[f.port_node[[a, b]]].all()
+    ]
     c.seen["missing"] = between
     per_node: Counter[int] = Counter()
     for a, b in between:

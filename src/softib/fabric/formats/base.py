@@ -109,7 +109,7 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def decoded(raw: bytes) -> bytes:
-    """``raw`` as UTF-8 with ``\\n`` line ends, without byte-order mark and terminal colours."""
+    """Return ``raw`` as UTF-8 text with ``\\n`` line ends, without byte-order mark and terminal colours."""
     wide = _WIDE.get(raw[:2])
     if wide:
         raw = raw[2:].decode(wide, "replace").encode("utf-8", "surrogatepass")

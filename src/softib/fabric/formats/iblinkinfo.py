@@ -88,7 +88,7 @@ class _Reader:
         self.current = -1
 
     def head(self, number: int, match: re.Match[str]) -> None:
-        """``Switch: GUID NAME:`` or ``CA: NAME:``."""
+        """Read a heading: ``Switch: GUID NAME:`` or ``CA: NAME:``."""
         guid, switch, kind, other = match.groups()
         if guid is not None:
             self.current = self.of_guid.get(parse_guid(guid), -1)

@@ -175,7 +175,7 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
 
 
 def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
-    """``import: FILE`` at the top is short for ``topology: {import: FILE}``."""
+    """Expand ``import: FILE`` at the top, which is short for ``topology: {import: FILE}``."""
     if "import" not in data:
         return
     if "topology" in data:

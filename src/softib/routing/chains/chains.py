@@ -159,7 +159,7 @@ def _members(graph: SwitchGraph, group: PortGroup, members: dict[str, Members], 
 
 
 def _node_guids(graph: SwitchGraph) -> np.ndarray:
-    """uint64[ends]: the NodeGUID of a switch's own port; 0 for the other ends, which have PortGUIDs."""
+    """Return uint64[ends]: the NodeGUID of a switch's own port; 0 for the other ends, which have PortGUIDs."""
     return np.where(graph.end_is_switch, graph.switch_guid[graph.end_switch], np.uint64(0))
 
 

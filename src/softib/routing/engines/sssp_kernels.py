@@ -68,12 +68,14 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     """Choose the shortest paths of least weight to each destination, and add them to the weights.
     Returns the number of changed entries.
 
-    ``links_of`` is a LegalHops-like pair (first, peer). ``dests`` is (switch, first, end, counted,
-    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, with groups of one switch
-    each. All shortest paths have the same number of links, so the smallest sum of weights decides;
-    on a tie, the lowest port. ``cas`` int64[n]: CA ports on each switch. ``dests.counted``: how
-    many times the paths to an end of the group count. ``repeated``: ``taken`` and the weights are
-    those of the previous pass; each destination's paths are removed and chosen again.
+    * ``links_of`` is a LegalHops-like pair (first, peer).
+    * ``dests`` is (switch, first, end, counted, lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`,
+      with groups of one switch each. All shortest paths have the same number of links, so the smallest sum of weights
+      decides; on a tie, the lowest port.
+    * ``cas`` int64[n]: CA ports on each switch.
+    * ``dests.counted``: how many times the paths to an end of the group count.
+    * ``repeated``: ``taken`` and the weights are those of the previous pass; each destination's paths are removed and
+      chosen again.
 
     ``taken`` uint8[LIDs, n] out: the link that a switch uses (``first[s] + taken[lid, s]``),
     :data:`NOT_TAKEN` for none. There is one row per LID: the kernel proceeds by destination, and a

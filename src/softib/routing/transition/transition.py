@@ -148,7 +148,7 @@ class _Change:
         return self.counts(self.old, self.use.before)
 
     def changing(self) -> np.ndarray:
-        """Return bool[lids]: entries or SLs change."""
+        """Return for which LIDs entries or SLs change (bool[lids])."""
         entries: np.ndarray = (self.old[:, self.lids] != self.new[:, self.lids]).any(axis=0)
         fresh_sls = (self.use.fresh & ~self.use.before).any(axis=0)
         return entries | (fresh_sls[self.ends] if len(fresh_sls) > 1 else fresh_sls)

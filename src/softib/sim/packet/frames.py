@@ -1,6 +1,6 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-Values that the engine does not have are fixed and invented: Q_Key, R_Key, GIDs and addresses; payload is zeros. A queue
+The engine has no Q_Keys, R_Keys, GIDs and addresses, so frames contain fixed, invented ones; payload is zeros. A queue
 pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin
 at 0. A congestion notice is an acknowledgement with BECN (IBA annex A10). MADs are those sent in the run: a directed
 MAD shows its hop pointer and return path on each link. Their PSNs are invented.

@@ -171,9 +171,9 @@ def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _queued(state: Any) -> np.ndarray:
-    """Return the packets that wait in queues of switches, and the acknowledgements of end ports:
-    queue (below 0 for end ports), position in it, row, and contents. The acknowledgements have not
-    been on a link."""
+    """Return the packets that wait in queues of switches and the acknowledgements that wait in end ports: of each its
+    queue (below 0 for end ports), position in it, row, and contents. These acknowledgements have not
+    yet been on a link."""
     parts = []
     for at_port, first in ((False, state.voq["head"]), (True, state.vl_more["control"])):
         queue, place, k = chains(first, state.packet["next"])
@@ -196,7 +196,8 @@ def _credits(state: Any) -> np.ndarray:
 
 
 def tables_repeat(a: Moment, state: Any, period: int) -> bool:
-    """Return whether each value in the tables of ``state`` is that of ``a``, moved with the period, or a counter."""
+    """Return whether each value in the tables of ``state`` equals that of ``a``, has moved with the period, or is a
+    counter."""
     for table in SAME:
         x, y = a.tables[table], getattr(state, table)
         times, counts = TIMES.get(table, ()), COUNTS.get(table, ())

@@ -118,8 +118,8 @@ class Phases:
         )
 
     def _alike(self, state: Any, requests: np.ndarray, at: int) -> np.ndarray:
-        """Return the messages whose image is of the same kind and has the images of the messages that wait
-        for them (bool[messages])."""
+        """Return the messages whose image is of the same kind, and the images of whose waiting messages wait for it
+        (bool[messages])."""
         message, image = state.message, self.image
         there = image >= 0
         to = np.where(there, image, 0)

@@ -58,7 +58,7 @@ POOLS = {"packet": PACKET, "credit": CREDIT, "event": EVENT_BLOCK}
 """Pools by name, each with a free list: ``reg.free_NAME`` is its first row, ``reg.spare_NAMEs`` its
 length, ``next`` the row after."""
 MOST_ROWS = 1 << 28
-"""An event's payload has 28 bits."""
+"""Largest number of rows of a pool: an event's payload has 28 bits."""
 
 
 def _pool(rows: int, kind: Rows) -> np.ndarray:
@@ -86,7 +86,7 @@ def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarr
 
 
 def room_for(blocks: int) -> int:
-    """Largest number of rows of a pool: an event's payload has 28 bits."""
+    """Return the rows of a queue that must hold all events of ``blocks`` blocks at once."""
     return constants.EVENTS_A_BLOCK * blocks + 256
 
 

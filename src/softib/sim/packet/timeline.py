@@ -262,8 +262,8 @@ def _came(
 ) -> int:
     """Return the row among ``rows``, packets that came to port ``into`` at ``when``, that belongs to the packet of row
     ``sent``; -1: none. (``sent`` has its row, the rows of the same packet sent again, and the times that count.) The
-    packet comes after the delay of cable and switch. If the switch had another latency then, it may come before a copy
-    that was sent again could."""
+    packet comes after the delay of cable and switch. If the switch had a different latency at that time, the packet may
+    come earlier than a copy of it could that was sent again."""
     row, repeated, times = sent
     delay = int(log.net_port["delay_ps"][log.port[row]])
     latency = int(log.net_port["latency_ps"][into]) if log.net_port["kind"][into] != constants.END_PORT else 0

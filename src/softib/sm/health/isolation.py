@@ -55,7 +55,7 @@ class FlappingPorts:
         self._out: list[Location] = []
 
     def fell(self, locations: list[Location], config: FlapConfig | None, now_ps: int) -> None:
-        """These links fell."""
+        """Record that these links failed."""
         if config is None or not config.threshold:
             return
         for location in locations:

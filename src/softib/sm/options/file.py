@@ -196,7 +196,7 @@ def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: l
 
 
 def _lists(text: str) -> list[tuple[int, str, str]]:
-    """(line, name, value) of :data:`SL_LISTS`."""
+    """Yield (line, name, value) of :data:`SL_LISTS`."""
     rows = [(n, line.split("#")[0].split(None, 1)) for n, line in enumerate(text.split("\n"), 1)]
     return [(n, fields[0], fields[1].strip()) for n, fields in rows if len(fields) == 2 and fields[0] in SL_LISTS]
 

@@ -92,7 +92,7 @@ class EventChannel:
         return result
 
     def close(self) -> None:
-        """Destroy the channel. Its ids must be destroyed before."""
+        """Destroy the channel. The ids of the channel must be destroyed first."""
         rdmacm().rdma_destroy_event_channel(self.pointer)
 
 

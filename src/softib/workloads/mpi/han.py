@@ -131,7 +131,7 @@ class _Levels:
             _by_tuned(table, collective, View(self.p, members, at), count)
 
     def reduce_up(self, piece: int) -> None:
-        """libnbc's ireduce to the first leader (nbc_ireduce.c)."""
+        """Add libnbc's ireduce to the first leader (nbc_ireduce.c)."""
         at, count = self.pieces[piece]
         n = len(self.leaders)
         if n > 2 and count >= 1 << (n.bit_length() - 1):
@@ -142,7 +142,7 @@ class _Levels:
         REDUCES[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def broadcast_up(self, piece: int) -> None:
-        """libnbc's ibcast from the first leader (nbc_ibcast.c)."""
+        """Add libnbc's ibcast from the first leader (nbc_ibcast.c)."""
         at, count = self.pieces[piece]
         octets = count * self.p.element
         name = "linear" if len(self.leaders) <= FEW else "binomial" if octets < LIBNBC_SMALL else "chain"
@@ -192,7 +192,7 @@ def reduce(p: Program, count: int, each: int) -> None:
 
 
 def bcast(p: Program, count: int, each: int) -> None:
-    """Broadcast to the leaders, and in each host (mca_coll_han_bcast_intra)."""
+    """Broadcast to the leaders, and then in each host (mca_coll_han_bcast_intra)."""
     at = _Levels(p, each, count)
     _pipelined(at, {0: at.broadcast_up}, {1: lambda s: at.below(BCASTS, "bcast", s)})
 
@@ -207,13 +207,13 @@ def allgather(p: Program, count: int, each: int) -> None:
 
 
 def gather(p: Program, count: int, each: int) -> None:
-    """Gather in each host, and of the leaders (mca_coll_han_gather_intra_simple, which HAN uses)."""
+    """Gather in each host, then from the leaders (mca_coll_han_gather_intra_simple, which HAN uses)."""
     inside(GATHERS, "gather", p, count, each)
     between(GATHERS, "gather", p, count, each)
 
 
 def scatter(p: Program, count: int, each: int) -> None:
-    """Scatter to the leaders, and in each host (mca_coll_han_scatter_intra)."""
+    """Scatter to the leaders, and then in each host (mca_coll_han_scatter_intra)."""
     between(SCATTERS, "scatter", p, count, each)
     inside(SCATTERS, "scatter", p, count, each)
 

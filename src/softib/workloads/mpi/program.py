@@ -35,11 +35,13 @@ class Program:
     """The program of ``ranks`` ranks. Each step of a rank waits for the previous one, unless the
     caller passes dependencies.
 
-    ``element``: bytes of an element. ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` per
-    call. ``copy_ps``: time to copy a byte within a rank. ``version``: of Open MPI, whose rules
-    choose the algorithms of collectives that consist of other collectives. ``moves``: the effect of
-    each operation on the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add",
-    receive, offset, count)``, to execute a schedule symbolically.
+    * ``element``: bytes of an element.
+    * ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` per call.
+    * ``copy_ps``: time to copy a byte within a rank.
+    * ``version``: release of Open MPI, whose rules choose the algorithms of collectives that consist of other
+      collectives.
+    * ``moves``: the effect of each operation on the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or
+      ``("add", receive, offset, count)``, to execute a schedule symbolically.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Program:
         return rows
 
     def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
-        """``rank[k]`` receives ``data``."""
+        """Let ``rank[k]`` receive ``data``."""
         rows = self._add(Kind.RECV, rank, source, data, needs=needs)
         self._now(rank, rows)
         return rows

@@ -161,8 +161,8 @@ def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _typical(values: np.ndarray) -> tuple[float, float]:
-    """Return (median, median deviation from it) of the better half, because one slow link slows
-    many flows, including those whose acknowledgements cross it."""
+    """Return the median of the better half and the median deviation from it. The other half is left out, because one
+    slow link slows many flows, including those whose acknowledgements cross it."""
     better = values[values >= np.median(values)]
     usual = float(np.median(better))
     return usual, float(np.median(np.abs(better - usual)))

@@ -20,7 +20,7 @@ _PRESENT = frozenset({"1", "yes", "true", "present", "ok"})
 
 
 def power_supplies(writer: SectionWriter, s: Section) -> None:
-    """POWER_SUPPLIES: units that are present and not ok, with the states that are not ok."""
+    """Report from POWER_SUPPLIES the units that are present and not ok, with the states that are not ok."""
     states = {name: s.text(name) for name in _POWER if s.has(name)}
     present = s.text("IsPresent") if s.has("IsPresent") else None
     units = s.text("PSUIndex") if s.has("PSUIndex") else [""] * len(s.rows)
@@ -35,7 +35,8 @@ def power_supplies(writer: SectionWriter, s: Section) -> None:
 
 
 def fans(writer: SectionWriter, s: Section) -> None:
-    """FANS_SPEED: fans that have stopped, or turn more slowly than the minimum that the device states."""
+    """Report from FANS_SPEED the fans that have stopped, or turn more slowly than the minimum that the device
+    states."""
     if not s.has("FanSpeed"):
         return
     speed = s.column("FanSpeed", writer.problems)

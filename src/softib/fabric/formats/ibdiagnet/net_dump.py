@@ -120,7 +120,7 @@ class _Reader:
         self.current = -1
 
     def switch(self, number: int, match: re.Match[str]) -> None:
-        """``"NAME", VENDOR, GUID, LID N``."""
+        """Read a heading: ``"NAME", VENDOR, GUID, LID N``."""
         guid = parse_guid(match[3])
         lid = parse_lid(match[4], number, self.problems)
         self.current = self.records.add_node(

@@ -39,7 +39,7 @@ void ve_rndv_abort(struct ve_qp *q);
 
 /* Add a record of `what` (except its owner); NULL: no room. */
 struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what);
-/* Mark the record before its completion, then close it. No effect without a record. */
+/* Mark the record before the completion is added, then close it. No effect without a record. */
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *record);
 void ve_rndv_log_close(struct softib_rndv_record *record);
 /* Complete the rendezvous of dead senders; true: live senders have open ones. `e->lock` is held. */

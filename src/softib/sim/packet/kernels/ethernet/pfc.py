@@ -96,7 +96,7 @@ def went_out(net, state, port, vl, octets, now):
 
 @inner
 def pause_frame(net, state, port, payload, now):
-    """A pause frame takes effect at ``port``. Returns the port to check, -1 if it must wait."""
+    """Apply a pause frame at ``port``. Returns the port to check, -1 if it must wait."""
     row = port * net.opt.vls + (payload >> 1)
     state.reg.in_network -= 1
     state.queue[row].pauses_received += 1
