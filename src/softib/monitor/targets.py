@@ -23,7 +23,7 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Return data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 if the link is down.
+    """Return the ports' data rates in Gb/s by their PortInfo (uint8[n, 64]); 0 if the link is down.
     float64[n]"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP

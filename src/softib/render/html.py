@@ -32,8 +32,8 @@ __all__ = ["drawing_svg", "heat_svg", "load_svg", "styled", "to_html"]
 
 
 def load_svg(report: Report) -> str:
-    """Return sorted loads of the links between switches, a line a pattern; empty without a
-    prediction."""
+    """Return sorted loads of the links between switches, one line per pattern; empty
+    without a prediction."""
     return styled(charts.load_curves(curves(report))) if report.prediction else ""
 
 

@@ -43,7 +43,7 @@ struct softib_record_head {
     uint64_t ticks[2];          /* two moments by the counter */
     uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
     uint64_t lost;              /* events for which there was no room */
-    uint64_t away;              /* ticks without a processor before a call that posts or begins something, except the first call */
+    uint64_t away;              /* ticks that the thread did not run before calls that post or begin something, except the first */
 };
 
 struct softib_record_event {

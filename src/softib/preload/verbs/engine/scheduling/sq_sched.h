@@ -49,8 +49,8 @@ void ve_missed(struct ve_engine *e);
 /* Called when a thread polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
 /*
- * A thread that polls continuously does all the work. Return the ns for which the timer thread leaves it to that
- * thread, since a descheduled timer thread would hold its locks. 0: the timer thread checks itself.
+ * A thread that polls continuously does all the work. Return for how many ns the timer thread leaves the work
+ * to that thread, since a descheduled timer thread would hold its locks. 0: the timer thread does the work itself.
  */
 uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: use its default. */

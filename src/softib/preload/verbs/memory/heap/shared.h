@@ -81,7 +81,7 @@ struct softib_process {
     uint64_t pid_ns;        /* inode of its PID namespace; 0: unknown */
     uint64_t user_ns;       /* of its user namespace */
     uint64_t pidfd;         /* inode of its pidfd, never reused (pidfs, Linux 6.9); 0: none */
-    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: slots do not share a line */
+    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: no two slots share a cache line */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
