@@ -37,7 +37,7 @@ struct recorder {
 };
 
 struct moment {
-    uint64_t ticks, ns;         /* in ticks of the counter, and of CLOCK_MONOTONIC */
+    uint64_t ticks, ns;         /* the same moment by the counter and by CLOCK_MONOTONIC */
 };
 
 bool ve_recording;

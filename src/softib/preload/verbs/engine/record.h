@@ -23,9 +23,9 @@
 /*
  * POST: a send request: qpn, peer, bytes, opcode (enum ibv_wr_opcode)
  * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), bytes, opcode (enum ibv_wc_opcode)
- * SENT: that of a send request: qpn, octets: requests of this QP that are complete
- * QP: one was made: qpn, opcode (enum ibv_qp_type)
- * BEGIN, END: of a collective: qpn is its number, bytes what the call says of its size
+ * SENT: the completion of a send request was polled: qpn, octets: number of complete requests of this QP
+ * QP: a QP was created: qpn, opcode (enum ibv_qp_type)
+ * BEGIN, END: a collective begins or ends: qpn is its number, bytes the size that the call states
  */
 #define SOFTIB_EVENT_POST 1
 #define SOFTIB_EVENT_RECEIVED 2

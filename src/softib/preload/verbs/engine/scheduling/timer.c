@@ -69,8 +69,8 @@ void ve_unlist(struct ve_qp *q)
 
 /*
  * `e->lock` is held, so no QP is destroyed. A QP's lock is only tried, since its holder may wait for `e->lock`. A
- * waiter that `polls` looks for a receive at most every PAUSE_NS: each look takes the cache line with the responder's
- * count from the responder.
+ * waiter that `polls` looks for a receive at most every PAUSE_NS: each look moves the cache line with the responder's
+ * count away from the responder.
  */
 static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
 {

@@ -209,7 +209,7 @@ struct softib_cqe {
                              * the completion of a send, they hold its ve_qp */
     uint8_t path_bits;
     uint8_t freed[6];       /* of a receive: softib_qp.freed, or softib_srq.freed | 1 */
-    uint32_t seq;           /* written last: its number in the queue, from 1, | SOFTIB_CQE_THERE */
+    uint32_t seq;           /* written last: the number of the completion in its queue, from 1, | SOFTIB_CQE_THERE */
 };
 
 #define SOFTIB_CQE_THERE 0x80000000 /* never 0: a partly written completion has sequence 0 */
