@@ -1,11 +1,11 @@
-"""Sentences and figures that the report shows on a terminal and on a page."""
+"""Sentences and figures of the report, for the terminal and the page."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from softib.analysis.model import Made, Report
+from softib.analysis.model import Made, Report, RoutingPart
 from softib.diags.finding import Severity
 from softib.diags.view import gbps_text
 from softib.plural import counted, plural
@@ -27,6 +27,7 @@ __all__ = [
     "made",
     "percent",
     "plan_facts",
+    "routing_remarks",
     "size_text",
     "tiles",
     "time_text",
@@ -34,7 +35,7 @@ __all__ = [
 
 
 TO_MEND = ("swapped", "misplaced", "missing")
-"""Statuses for which someone must go to the rack."""
+"""Statuses that require work at the rack."""
 WORST = 5
 NAMES = {
     "matched": "as planned",
@@ -77,7 +78,7 @@ def _rows_text(comparison: PlanComparison) -> str:
 
 
 def _files_text(names: tuple[str, ...]) -> str:
-    """Count files, or the sheets (``plan.xlsx[name]``) of one workbook."""
+    """Return the number of files, or of the sheets (``plan.xlsx[name]``) of one workbook, as text."""
     files = {name.rpartition("[")[0] if name.endswith("]") else name for name in names}
     if len(names) == 1:
         return ""
@@ -96,12 +97,12 @@ def _notes(comparison: PlanComparison, status: str) -> str:
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
-"""The remark on tables that no engine has just made."""
+"""Remark on tables that were not just computed by an engine."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure at the top: ``tone`` is ``good``, ``warn``, ``bad`` or empty."""
+    """One figure at the top of the page; ``tone`` is ``good``, ``warn``, ``bad`` or empty."""
 
     label: str
     value: str
@@ -111,7 +112,7 @@ class Tile:
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """Return (tone, sentence): the answer before any detail."""
+    """Return (tone, sentence) of the verdict on the fabric."""
     by = report.by_severity()
     errors, warnings = by[Severity.ERROR], by[Severity.WARNING]
     routing = report.routing
@@ -129,7 +130,21 @@ def headline(report: Report) -> tuple[str, str]:
         return "warn", f"{none}, but the fabric could not be brought up; see the notes."
     if routing.unreachable:
         return "warn", f"{none}, but {counted(routing.unreachable, 'pair')} of ports cannot reach each other."
+    if remarks := routing_remarks(routing):
+        return "warn", f"{none}: every pair of hosts arrives, but {'; '.join(remarks)}."
     return "good", f"{none}: every pair of hosts arrives, and no credit loop can form."
+
+
+def routing_remarks(part: RoutingPart) -> list[str]:
+    """Return the limits of tables that carry the packets of all CAs without a credit loop."""
+    remarks = []
+    if n := part.switch_unreachable:
+        remarks.append(f"{counted(n, 'pair')} from a switch {plural(n, 'has', 'have')} no path")
+    if part.answer_loop:
+        remarks.append("a credit loop can form with answers on the SL of the request")
+    if part.switch_loop:
+        remarks.append("a credit loop can form with packets from and to switches")
+    return remarks
 
 
 def _noted(infos: int) -> str:
@@ -145,7 +160,7 @@ def _more(warnings: int) -> str:
 
 
 def tiles(report: Report) -> list[Tile]:
-    """Return the figures that every reader needs first."""
+    """Return the figures at the top of the page."""
     c = report.counts
     out = [
         Tile("Switches", _number(c.switches), "", term="switch"),
@@ -186,8 +201,8 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """Return the sums behind the percentage, with their own percentage if hosts of different rates
-    make it differ."""
+    """Return the sums from which the percentage is computed, and their ratio if it differs because hosts have
+    different rates."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"
@@ -198,8 +213,8 @@ def _bisection_note(p: Prediction) -> str:
 
 
 def engine_hint(report: Report) -> str:
-    """Return one sentence if another engine would carry random pairs at least a fifth better, else
-    empty."""
+    """Return a sentence if another engine would carry random pairs at least a fifth faster, otherwise an empty
+    text."""
     used = next((r for r in report.engines if r.used), None)
     good = [r for r in report.engines if r.bisection is not None and r.deadlock_free and not r.unreachable]
     if used is None or used.bisection is None or not good:
