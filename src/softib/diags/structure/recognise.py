@@ -32,7 +32,7 @@ __all__ = ["LeafRatio", "Structure", "StructureSummary", "recognise", "recognise
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
 FEW_GROUPS = 2
-"""Number of groups up to which a dragonfly cannot be told from a grid: any number of cables between them is usual."""
+"""Number of groups up to which a dragonfly looks like a grid: any number of cables between them is usual."""
 FEW_SIDEWAYS, SMALL = 2, 24
 """Number of switch links within a tier that may be wrong in any tree with this minimum number of links."""
 
