@@ -275,12 +275,12 @@ and only that packet is sent again. A queue pair has at most 1,024 packets in fl
 
 | checked against | result |
 |---|---|
-| Swift, 2 and 8 to 1: the round trip is the target of section 3.5 at fair windows | within 10 %; link full, Jain's index above .99, no pause |
+| Swift, 2 and 8 senders to one receiver: the round trip equals the target of the paper's section 3.5 at fair windows | within 10 %; link full, Jain's index above .99, no pause |
 | Swift: delay over 4 switches against one | 3 times `hop_us` more, within a quarter |
 | Swift: three flows join one that has the whole link | even within 2 ms (Jain's index above .98) |
-| Swift, 96 to 1 with a target below 96 packets: windows below a packet | delay within a third of the target, no pause |
+| Swift, 96 senders to one receiver with a target below 96 packets: windows below a packet | delay within a third of the target, no pause |
 | Swift: a receiver whose memory takes half of the link | half of the link; the waiting data takes less than twice the host's target |
-| packet spraying: permutation over 128 hosts, three levels, against the line less acknowledgements | mean above .92, slowest above .75; hashed flows: below .65 and .4 |
+| packet spraying: permutation over 128 hosts, three levels, as a share of the line rate without acknowledgements | mean above .92, slowest above .75; hashed flows: below .65 and .4 |
 | packet spraying with bit errors | fewer than 3 packets are sent again for each one lost |
 | DCQCN | [its paper's equations and fluid model](simulate.md#over-ethernet) |
 

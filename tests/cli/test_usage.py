@@ -59,7 +59,7 @@ def test_a_command_of_a_verb_and_a_stock_program_are_named_with_it(said, says):
         (("ci", "--soure", "x", "--", "true"), "no option --soure; did you mean --source?"),
         (("generate", "--lit"), "no option --lit; did you mean --list?"),
         (("exporter", "forgt", "x"), "did you mean forget?"),
-        (("isolate", "releas", "x"), "did you mean release?"),
+        (("isolate", "relrase", "x"), "did you mean release?"),
         (("convert", "a", "b.ibnetdiscove"), "did you mean .ibnetdiscover?"),
         (("chec",), "no command 'chec'; did you mean check"),
         (("qqqqq",), "run 'softib --help'"),

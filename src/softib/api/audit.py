@@ -36,14 +36,14 @@ class AuditResult(Result):
     findings: list[Finding]
     """Worst first."""
     unjudged: list[str]
-    """Unread data, one line each."""
+    """Data that could not be read, one line each."""
     attempts: list[Attempt] = field(default_factory=list)
     """With ``rehearse``: the attacks on the twin in the order in which they ran."""
 
 
 class Audit(Rows[Finding]):
-    """Findings of an audit, worst first. ``unjudged``: data that could not be read, one line each.
-    ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
+    """Findings of an audit, worst first. ``unjudged``: data that could not be read, and was therefore not audited,
+    one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
     no warning or error, nothing unjudged, and no successful attack."""
 
     row, by = Finding, "severity"
@@ -219,7 +219,7 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
 def _of_files(
     options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> tuple[list[Finding], list[str]]:
-    """Return the findings of a manager's files, and the statements that the manager does not use as written."""
+    """Return the findings of a manager's files, and the settings that the manager does not use as written."""
     from softib.diags.hardening.options import judge_options, judge_partitions, not_as_written
     from softib.input_files import read_text
     from softib.sm.managers.partitions import parse_partitions

@@ -110,7 +110,7 @@ class Fabric(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Data of a valid source that softib does not use."""
+        """Valid data in the source that softib does not use."""
         return tuple(self._result.notes)
 
     @property
@@ -177,9 +177,8 @@ class Fabric(Suggests):
         """Write it to ``path``. The format follows from the suffix, unless it is given
         (``ibnetdiscover``, ``ibsim``, ``topo`` …).
 
-        Returns notes on changes that the format's readers require, one line each. Raises
-        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` if the file cannot be
-        written.
+        Returns notes on changes that were necessary for readers of the format, one line each. Raises
+        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` if the file cannot be written.
         """
         from softib.fabric.formats import registry
 

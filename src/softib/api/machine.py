@@ -46,14 +46,14 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands. The commands of a row run in order, and rows run in parallel; ``up`` keeps running
-during the next command. Exit code 1 (findings in the ring) is expected."""
+"""Commands to run. The commands of a row run in order, and rows run in parallel; ``up`` keeps running during the
+next command. Exit code 1 (findings in the ring) is expected."""
 
 
 def doctor() -> list[Check]:
-    """Check what this machine can run. Each result has ``name``, ``state`` (``ok``; ``absent``: one
-    feature fewer; ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``).
-    It makes no changes and does not need root."""
+    """Check what this machine can run. Each result has a ``name``, a ``state`` (``ok``; ``absent``: one feature
+    fewer; ``missing``: softib needs it), its purpose (``what``), and the fix (``mend``). It makes no changes and
+    does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())

@@ -1,5 +1,5 @@
-"""Functions for a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and
-does not change it."""
+"""Functions for a fabric that is not running. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and does
+not change it."""
 
 from __future__ import annotations
 
@@ -85,13 +85,12 @@ def route(
 
 
 def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
-    """Prove forwarding tables: whether every packet arrives, over how many links, and whether a
-    credit loop can form. ``lfts`` is a dump of tables (a path), or a function of yours from a
-    :class:`~softib.routing.graph.SwitchGraph` to ``uint8[switches, LIDs]`` (255 = no route). For a
-    function, the subnet manager brings up a copy of the fabric, so that ports have LIDs. Without
-    it, the tables in the switches of a running fabric are proved. Raises :class:`InputError` for an
-    invalid dump or an array of another shape, :class:`PeerError` if no manager has written tables
-    yet.
+    """Prove forwarding tables: whether every packet arrives, over how many links, and whether a credit loop can form.
+    ``lfts`` is a dump of tables (a path), or a function of yours from a :class:`~softib.routing.graph.SwitchGraph` to
+    ``uint8[switches, LIDs]`` (255 = no route). For a function, the subnet manager brings up a copy of the fabric, so
+    that ports have LIDs. Without ``lfts``, the tables in the switches of a running fabric are proved. Raises
+    :class:`InputError` for an invalid dump or an array of another shape, :class:`PeerError` if no manager has written
+    tables yet.
 
     >>> import numpy as np, softib
     >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
@@ -214,7 +213,7 @@ def report(
     seed: int = 0,
     steps: Steps = unwatched,
 ) -> Report:
-    """Run everything: bring-up, proof, checks and prediction. ``traffic``, if given, is also
+    """Run bring-up, proof, checks and prediction, and return all results. ``traffic``, if given, is also
     predicted: the path of a traffic matrix, ``{(source, destination): bytes}``, ``{source:
     {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array
     over all hosts; or any other workload of :func:`simulate`, whose messages make one."""

@@ -1,4 +1,4 @@
-"""The software stacks of hosts (collected here, over ssh, or from files), and their comparison."""
+"""The software stacks of hosts, collected on this host, over ssh or from files, and their comparison."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from softib.scratch import scratch_folder
 __all__ = ["Stack", "stack", "stack_collector"]
 
 MOST_OCTETS, MOST_FILES = 256 << 20, 20_000
-"""Limits of an archive, unpacked."""
+"""Limits of an unpacked archive."""
 SSH_S = 20.0
 TOGETHER = 32
 """Number of hosts that are queried at the same time."""

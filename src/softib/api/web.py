@@ -34,7 +34,6 @@ def serve(
     every: float = 2.0,
     jobs: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
-    mkey: int = 0,
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
     steps: Steps = unwatched,
@@ -47,8 +46,7 @@ def serve(
     access unless a ``token`` is given. On any other ``host`` a token is required, and is generated
     if none is given. ``jobs``: a file for :func:`jobs_on`, which is read again when it changes.
     ``history``: a directory of ``softib exporter --history``, or ``http://HOST:9090`` of a
-    Prometheus server, for the time before the start. ``mkey``: the M_Key of the subnet's manager, where ports
-    answer only with it. ``ready`` is called with the address to open;
+    Prometheus server, for the time before the start. ``ready`` is called with the address to open;
     ``steps`` wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or
     a related error if the source, the jobs or the history cannot be read, if the extra ``serve`` is
     not installed, or if the address is in use; :class:`PeerError` if there is no answer.
@@ -56,7 +54,7 @@ def serve(
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
 
-    served = prepared(source, token, every, jobs, history, mkey, notice, steps)
+    served = prepared(source, token, every, jobs, history, notice, steps)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
 
 
@@ -66,11 +64,11 @@ def prepared(
     every: float,
     jobs: str | os.PathLike[str] | None,
     history: str | os.PathLike[str] | None,
-    mkey: int,
     notice: Notice,
     steps: Steps = unwatched,
+    mkey: int = 0,
 ) -> Served:
-    """Return a source of :func:`serve` with its arguments, before it is read."""
+    """Return a source of :func:`serve` with its arguments, before it is read. ``mkey``: the M_Key of its manager."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
@@ -89,7 +87,8 @@ def prepared(
 
 
 def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
-    """Return the pages of the laboratories. They are made one at a time: a check takes seconds of processor time."""
+    """Return the pages of the laboratories. Pages are made one at a time, because a check takes seconds of
+    processor time."""
     import threading
 
     lock = threading.Lock()
@@ -104,7 +103,7 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 
 
 REPORT_S = 60.0
-"""A report younger than this is reused, because making one takes seconds (for large fabrics a minute)."""
+"""Age up to which a report is reused, because making one takes seconds (for large fabrics a minute)."""
 MAP = "/?bare"
 """Return the page with only the map."""
 
@@ -176,7 +175,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, no
 
 
 def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
-    """Return counters, modules and cables as recorded in a file."""
+    """Return a function for the counters, modules and cables recorded in a file."""
 
     def stated(result: ReadResult) -> PortsSeen:
         from softib.monitor.files import snapshot_of
@@ -189,7 +188,7 @@ def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
-    """Return paths in the fabric's tables; if there are none, the default engine computes tables at
+    """Return a function for paths in the fabric's tables; if there are none, the default engine computes tables at
     the first query."""
     import threading
 
@@ -230,7 +229,7 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """Return data from a running fabric's subnet administration; a umad device is not queried."""
+    """Return a function for SLs from a running fabric's subnet administration; a umad device is not queried."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError
@@ -249,7 +248,8 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """Return a reading of a source that does not change. Each caller gets a copy, because a check brings it up."""
+    """Return a copy of the reading of a source that does not change. Each caller gets a copy, because a check
+    brings it up."""
     from dataclasses import replace
 
     return replace(result, fabric=result.fabric.copy())

@@ -1,5 +1,5 @@
-"""The most relevant ports and jobs, from one interval: busiest ports, ports with most waiting,
-ports with errors. Jobs are matched by the names of their hosts."""
+"""The most relevant ports and jobs, from one interval: busiest ports, ports with most waiting, ports with errors.
+Jobs are matched to ports by the names of their hosts."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ class SeenPorts:
         self.path, self.keep_s, self.notice, self.shard = path, keep_s, notice, shard
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in one of the last two rounds: a device that
-        becomes unreachable during a round does not answer the rest of it."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds (two, because a device that becomes
+        unreachable during a round does not answer the rest of it)."""
         self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
@@ -82,9 +82,9 @@ class SeenPorts:
         now_s: float,
         fell: np.ndarray | None = None,
     ) -> bool:
-        """Add one round; return whether anything changed. ``silent``: NodeGUIDs of devices that did
-        not answer; ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A
-        link that failed since then was up before: it is down from the next round on."""
+        """Add one round; return whether anything changed. ``silent``: NodeGUIDs of devices that did not answer;
+        ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A link that failed since then
+        was up before, and counts as down from the next round on."""
         quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
         self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
@@ -168,8 +168,8 @@ class SeenPorts:
 
 
 def names_cable(port: SeenPort, other: SeenPort) -> bool:
-    """Return whether ``port`` has the cable to ``other``. This is the switch, whose counters
-    outlive a host's restart; between two nodes of the same type, the lower GUID."""
+    """Return whether ``port`` has the cable to ``other``. The name is that of the switch, whose counters outlive a
+    host's restart; between two nodes of the same type, of the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
@@ -215,8 +215,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """Return items that were seen before, and present items. A port of a present device is omitted
-    if its cable now leads to another port."""
+    """Return items that were seen before, and present items. An earlier port of a present device is omitted if its
+    cable now leads to another port."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -308,7 +308,7 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
 
 
 def stamp_of(path: Path | None) -> tuple[int, int] | None:
-    """Return a value that changes with each write of the file; None without a file."""
+    """Return a value that changes with each write of the file; None if there is no file."""
     if path is None:
         return None
     try:
@@ -320,8 +320,8 @@ def stamp_of(path: Path | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Prevent other processes from writing in the block; if the directory cannot be written,
-    :func:`_write` reports it."""
+    """Prevent other processes from writing during the block; if the directory cannot be written, :func:`_write`
+    reports it."""
     lock: Iterable[int] = ()
     if path is not None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Consecutive rounds of one subnet, and their combined results."""
+"""Consecutive rounds of one subnet, with their combined results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of devices as documents hold it: each figure with its source, and what is unknown."""
+"""The catalogue of devices in the form of documents: each figure with its source, and the unknown figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices of all fabrics on a floor: which node is in which host or switch."""
+"""The devices of all fabrics on a floor: hosts and switches with their nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FloorDevices", "devices_of"]
 
 @dataclass(frozen=True)
 class FloorDevices:
-    """Devices of all fabrics; their nodes are numbered through.
+    """Devices of all fabrics, whose nodes are numbered consecutively.
 
     ``names`` by node; ``switches``; ``hosts``: adapters by host, in the order of nodes; ``leaf_of``: the only leaf of
     each host, -1 if its adapters are on several; ``storage``: hosts without an adapter in the first fabric.

@@ -11,9 +11,9 @@
  *
  * Columns that most fabrics never write (`store` SOFTIB_LAZY) are in a second, sparse file of `lazy_size` bytes: a
  * memfd of the daemon, which passes its descriptor (verbs/fabric/server.h; "/proc/PID/fd/LAZY_FD" in the daemon's PID
- * namespace). Their `offset` refers to this file. Its pages are allocated when the daemon writes them, independent of
- * free space in a file system. A mapping of it allocates pages even when it is read; pread does not. `texts` bytes at
- * `texts_at` are JSON with texts of files beyond the wire fields (labels, systems).
+ * namespace). The `offset` of these columns refers to the second file. Its pages are allocated when the daemon writes
+ * them, independent of free space in a file system. A mapping of it allocates pages even when it is read; pread does
+ * not. `texts` bytes at `texts_at` are JSON with texts of files beyond the wire fields (labels, systems).
  */
 #ifndef SOFTIB_SHARED_FABRIC_H
 #define SOFTIB_SHARED_FABRIC_H

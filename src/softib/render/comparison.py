@@ -21,7 +21,7 @@ __all__ = ["HEAD", "cells", "completion_bars", "page", "print_comparison"]
 
 HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
 WIDTHS = (14, 7, 12, 8, 12, 12, 10)
-"""Columns before the prices, which are printed below if lines are short."""
+"""Number of columns before the prices, which are printed below them on narrow terminals."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 
 

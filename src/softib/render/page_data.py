@@ -1,4 +1,4 @@
-"""The data of the page's tables, search and selection: the fabric as columns, once, as JSON inside the page.
+"""The data of the page's tables, search and selection: the fabric as columns, in JSON inside the page.
 
 The script renders only the visible rows, so that the page of a fabric with 10,000 hosts is a file of a few MB that
 opens at once.
@@ -33,8 +33,7 @@ MAX_CABLES = 200_000
 
 
 def script_json(value: Any) -> Markup:
-    """Return JSON that is safe inside ``<script>``: nothing in it can end the element or begin a
-    comment."""
+    """Return JSON that is safe inside ``<script>``: it cannot end the element or begin a comment."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -51,7 +50,7 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
     for finding in findings:
         ports = []
         for place in finding.where:
-            # If several nodes have the GUID, the one of that name.
+            # If several nodes have the GUID, the node with the name in the finding is used.
             some = rows.get(place.guid, [])
             node = next((n for n in some if len(some) == 1 or fabric.node_name(n) == place.node), -1)
             ports.append((node, place.portnum or 0))
@@ -60,8 +59,8 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
 
 
 def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, findings: list[Finding]) -> dict[str, Any]:
-    """Return columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those
-    that the page lists."""
+    """Return columns of nodes and cables. ``load``: the relative load of each switch link; ``findings``: the
+    findings on the page."""
     f = report.fabric
     names = f.node_names()
     kind = np.where(f.is_switch, 0, np.where(is_aggregation_node(f.node_desc), 2, 1))
@@ -87,8 +86,8 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
 
 
 def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
-    """Return ends, rate and load (hundredths, from a to b and from b to a; -1 = not predicted) of
-    every cable with two ends."""
+    """Return the ends, the rate and the load of every cable with two ends (load in hundredths, from a to b and from
+    b to a; -1 = not predicted)."""
     f = report.fabric
     rows = np.flatnonzero((f.cable_port >= 0).all(axis=1))[:MAX_CABLES] if len(f.cable_port) else np.zeros(0, np.int64)
     a, b = f.cable_port[rows].T if len(rows) else (rows, rows)

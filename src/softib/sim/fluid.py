@@ -1,5 +1,5 @@
-"""The fluid layer: every message has its max-min fair rate; rates change when messages begin and
-end. Messages that send on one path at once are one flow.
+"""The fluid layer: gives every message its max-min fair rate; rates change when messages begin and end. Messages that
+send on one path at once are one flow.
 
 It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
 the delay of a path without load. It does not model packets, credits and queues;

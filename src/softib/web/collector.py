@@ -27,7 +27,7 @@ __all__ = ["Collector", "cables_mark", "tables_mark"]
 
 
 def cables_mark(f: Fabric) -> bytes:
-    """Return a number that changes with nodes, names and cables, except one time in 2^32."""
+    """Return a number that changes with nodes, names and cables (with a probability of 2^-32 it does not)."""
     return _mark(f.node_guid, f.port_peer, f.node_desc)
 
 
@@ -127,7 +127,7 @@ class Collector:
 
 
 def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return counts that increase when the manager of a running fabric detects a change: its traps and sweeps."""
+    """Return the counts of traps and sweeps of a running fabric's manager, which increase when it detects a change."""
     traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
     sweeps = reported.get("sm", {}).get("sweeps")
     return () if not reported else (sorted(traps.items()), sweeps)

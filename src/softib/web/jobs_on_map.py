@@ -27,8 +27,8 @@ SHARED = 255
 
 @dataclass(frozen=True)
 class JobsOnMap:
-    """``links``: the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job
-    (1 …) that a node belongs to, 255 if several use it; ``table``: the rows of ``softib diagnose --jobs``."""
+    """``links``: the links of the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job (1
+    …) that a node belongs to, 255 if several use it; ``table``: the rows of ``softib diagnose --jobs``."""
 
     links: JobLinks
     uses: np.ndarray
@@ -87,8 +87,8 @@ class JobsOnMap:
         return names.index(name)
 
     def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return (uint8[edges], uint8[nodes]): 0: no job; the job's colour; or :data:`SHARED`. If
-        ``only`` this job is given, its shared edges are SHARED, and edges of other jobs are 0."""
+        """Return (uint8[edges], uint8[nodes]): 0: no job; the job's colour; or :data:`SHARED`. If ``only`` is
+        given, shared edges of that job are SHARED, and edges of other jobs are 0."""
         count = self.uses.sum(axis=0)
         value = np.zeros(self.uses.shape[1], np.uint8)
         for j in range(len(self.uses)):

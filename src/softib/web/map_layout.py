@@ -155,7 +155,7 @@ def _under(hosts: np.ndarray, order: np.ndarray, leaf: np.ndarray, columns: int,
 def _rows(
     nodes: np.ndarray, order: np.ndarray, x: np.ndarray, y: np.ndarray, width: float, y0: float, step: float
 ) -> None:
-    """Place ``nodes`` over ``width``, in several rows if they would be closer than 1.0."""
+    """Place ``nodes`` evenly over ``width``, in several rows if they would be closer than 1.0."""
     if not len(nodes):
         return
     nodes = nodes[np.argsort(order[nodes], kind="stable")]

@@ -22,7 +22,7 @@ __all__ = ["LAST", "MOST", "all_times", "arranged", "counters_of", "page", "page
 
 
 LAST = 9e9
-"""A clock time after all others, in seconds."""
+"""A clock time that is later than all others, in seconds."""
 T = TypeVar("T")
 
 

@@ -20,7 +20,7 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""Maximum time in seconds for the present round and answers to finish; then the process ends."""
+"""Maximum time in seconds for which the process waits at its end for the present round and answers."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 # FastAPI suppresses this warning about its use of pydantic with catch_warnings; another thread that leaves
 # catch_warnings at the same time (as Numba does) enables it again.
@@ -82,8 +82,8 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         raise InputError(f"softib serve needs {error.name}; {install_command('serve')}") from None
 
     class Server(uvicorn.Server):
-        """A server that ends cleanly on a signal: uvicorn's own server raises the signal again
-        after all is closed."""
+        """A server that ends cleanly on a signal; uvicorn's own server would raise the signal again after
+        everything is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ class CollectiveRun(Result):
     seconds: float
     rows: list[CollectiveRow]
     why: str
-    """Reason why there is no measurement or prediction; empty if there is one."""
+    """Reason why there is no measurement or prediction; empty if there are both."""
 
     @property
     def slow(self) -> list[CollectiveRow]:

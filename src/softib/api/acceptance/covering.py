@@ -56,7 +56,7 @@ class CoverOptions(TypedDict, total=False):
     rounds: int
     """Maximum number of rounds (40)."""
     seconds: float
-    """Seconds for which the counters are watched in each round (1)."""
+    """Duration of each round in seconds, during which the counters are watched (1)."""
     program: str
     """``write``, ``send`` or ``read``: the perftest programs."""
     size: int
@@ -318,10 +318,9 @@ def _on_hosts(
 
 
 def _rates(when: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s, standard error in Gb/s) for each port: the slope of its counter (``data``, in
-    units of 4 bytes) over the times of its readings (``when``, ns), both float64[readings, ports].
-    One late reading hardly changes a slope; a program that stopped for some time increases the
-    error."""
+    """Return (Gb/s, standard error in Gb/s) for each port: the slope of its counter (``data``, in units of 4 bytes)
+    over the times of its readings (``when``, ns), both float64[readings, ports]. A single late reading hardly
+    changes a slope, and a program that pauses increases the standard error."""
     import numpy as np
 
     x, y = when - when.mean(axis=0), (data - data.mean(axis=0)) * 32.0

@@ -43,11 +43,11 @@ class Isolation(Suggests, Result):
     standing: int
     """Cables that are isolated now."""
     choices: list[Choice]
-    """One choice for each cable that a finding proposes to isolate."""
+    """The decision for each cable that a finding proposes to isolate."""
     released: list[Isolated]
     """Cables that were or will be enabled again, with the reason."""
     proof: str
-    """Properties of the fabric without the chosen cables, as proved; empty if no cable was chosen."""
+    """Proved properties of the fabric without the chosen cables; empty if no cable was chosen."""
 
     @property
     def good(self) -> bool:
@@ -226,7 +226,7 @@ def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
 
 
 def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
-    """Return the choice; the cable stays in use if the evidence is older than its last release."""
+    """Return the choice, changed to leave the cable in use if the evidence is older than its last release."""
     seen = getattr(observed, "observations", observed)
     begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
     if choice.isolate and begun_s < records.released_s(choice.ends):
@@ -236,7 +236,8 @@ def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
 
 
 def _releases(opened: Opened | None, records: Records, means: Means | None, act: bool) -> list[Isolated]:
-    """Return the isolations that end: repaired, needed, due for a trial, or enabled by another party."""
+    """Return the isolations that end because the cable was repaired, is needed, is due for a trial, or was enabled
+    by another party."""
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states

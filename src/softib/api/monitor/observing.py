@@ -134,7 +134,7 @@ class TopView(Suggests):
 
 
 ROWS = 4_000_000
-"""Maximum number of ports times rounds for a history in memory: each takes about 300 bytes."""
+"""Maximum product of ports and rounds for a history in memory; each port of a round takes about 300 bytes."""
 
 
 LAST_NS = 2**63 - 1
@@ -213,7 +213,7 @@ def observe(
 
 
 def _kept(history: History, since: float | None, until: float | None) -> Observed:
-    """Return the history of that time, or the last part of it that fits into memory."""
+    """Return the history between the two times, or as much of its end as fits into memory."""
     from datetime import UTC, datetime
 
     begin, end = (

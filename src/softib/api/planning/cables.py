@@ -74,7 +74,7 @@ class PlanPower(NamedTuple):
 
     @classmethod
     def of(cls, parts: Sequence[KnownPower]) -> PlanPower:
-        """Return the sum of ``parts``."""
+        """Return the sum over ``parts``."""
         unknown = sum((p.unknown for p in parts), Counter[str]())
         return cls(sum(p.watts for p in parts), [DeviceCount(name, n) for name, n in sorted(unknown.items())])
 

@@ -1,4 +1,4 @@
-"""The catalogue of devices as a result."""
+"""The catalogue of devices."""
 
 from __future__ import annotations
 

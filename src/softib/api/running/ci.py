@@ -138,7 +138,7 @@ def _by_node(
 
 @contextlib.contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """Return a runtime directory for this run alone, so that programs find only its fabric."""
+    """Yield a runtime directory for this run alone, so that programs find only its fabric."""
     base = SHM if os.access(SHM, os.W_OK) else None
     with scratch_folder("ci", base) as folder:
         before = os.environ.get("XDG_RUNTIME_DIR")
@@ -204,7 +204,7 @@ class _Run:
                 self.output.flush()
 
     def to_its_end(self, timeout: float | None) -> None:
-        """Wait for the commands, or until an interruption, and inject faults meanwhile."""
+        """Wait for the commands or an interruption, and inject the faults meanwhile."""
         self.limit_s = timeout or 0.0
         try:
             while len(self.ended) < len(self.children):
@@ -242,9 +242,8 @@ class _Run:
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
-        """Return the first cable between switches on the path from the first node to the last; if
-        they are on one switch, the first node's cable. It must be called before the first fault,
-        because faults change routes."""
+        """Return the first cable between switches on the path from the first node to the last, or the first node's
+        cable if both are on one switch. It must be called before the first fault, because faults change routes."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -320,7 +319,7 @@ def _counters(fabric: RunningFabric) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder for the artifacts, without those of an earlier run, before the fabric is started."""
+    """Create the folder for the artifacts before the fabric is started, and remove those of an earlier run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / RECORDS[0]).exists():
@@ -334,7 +333,7 @@ def _make(folder: Path) -> None:
 
 
 def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
-    """Write the records of the run to ``folder``."""
+    """Write the artifacts of the run to ``folder``."""
     try:
         if not result.ok:
             result.artifacts = str(folder)

@@ -32,7 +32,7 @@ __all__ = ["Plan", "PlannedFault", "check_names", "planned_fault", "read_plan"]
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
 FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
 QUESTIONS = ("list",)
-"""Kinds of ``softib fault`` that inject no fault."""
+"""Arguments of ``softib fault`` that are not kinds of fault."""
 KEYS = ("fabric", "nodes", "faults")
 SHELL = frozenset("|&;<>()$`*?[~#={!\n")
 """Characters with a meaning for a shell."""
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """``where`` is empty for a location on the path from the first node to the last."""
+    """``where`` is empty if the location is on the path from the first node to the last."""
 
     kind: str
     where: str

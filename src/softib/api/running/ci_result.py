@@ -21,9 +21,9 @@ INTERRUPTED = 130
 """Exit code of a run that Ctrl-C or a signal ended, as in a shell."""
 INTERRUPTION = "interrupted by Ctrl-C or a signal"
 NOTHING = 4096
-"""Bytes below which verbs moved no application data."""
+"""With fewer bytes than this, verbs moved no application data."""
 TAIL = 20
-"""Lines of output in JUnit's failure."""
+"""Maximum number of output lines in a failure of the JUnit file."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class CiRun(Result):
     commands: list[CiCommand]
     faults: list[CiFault]
     verbs_bytes: int
-    """Sent and received by verbs at all ports of hosts: a message between two hosts counts at both."""
+    """Bytes that verbs sent and received at all ports of hosts; a message between two hosts counts at both."""
     ip_bytes: int
     """Bytes by IP over InfiniBand, counted in the same way."""
     ready_s: float

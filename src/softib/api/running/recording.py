@@ -24,14 +24,14 @@ __all__ = ["Recording", "recording_to"]
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
 AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
-"""Time without a processor above which a note is printed: more than launchers need to start, and a
-tenth of the recording."""
+"""A note is printed if a rank was without a processor for longer than this (more than launchers need to start) and
+for a tenth of the recording."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one).
-    This call has number ``rank``; threads write to ``folder``."""
+    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one). This call is rank
+    ``rank``; its threads write to ``folder``."""
 
     path: Path
     folder: Path
@@ -47,7 +47,7 @@ class Recording:
 
     def close(self, notice: Notice, code: int = 0) -> None:
         """End the recording of this program, which ended with ``code`` (128 + signal). The last rank writes the
-        schedule; if some ranks of the job do not record, or record elsewhere, the last of those present does. A
+        schedule. If some ranks of the job do not record, or record elsewhere, the last of the present ones does. A
         failed rank also writes it, because its launcher ends the other ranks. Raises :class:`InputError` if it
         cannot be written."""
         last = True

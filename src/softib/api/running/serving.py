@@ -32,15 +32,16 @@ __all__ = ["Server", "Starter", "up"]
 
 
 READY_FD = "SOFTIB_READY_FD"
-"""Descriptor on which a fabric in a separate process reports that it is ready, and the descriptors
-that it then closes."""
+"""Descriptor on which a fabric in a separate process reports that it is ready, and the descriptors that the process
+closes after that."""
 LIFE_FD = "SOFTIB_LIFE_FD"
-"""Descriptor of a pipe that closes with the process that started this fabric for itself."""
+"""Descriptor of a pipe whose other end belongs to the process that started this fabric for its own use; it closes
+when that process ends."""
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
 OPENSM_SUFFIXES = ("_file", "torus_config", "nue_max_num_vls")
-"""Endings of the options that keep OpenSM's underscores."""
+"""Options with these endings keep OpenSM's underscores."""
 
 
 def up(
@@ -130,7 +131,7 @@ def _start(
     read, write = os.pipe()
     life, kept = os.pipe() if bound else (-1, -1)
     log.write_bytes(b"")
-    with open(log, "ab") as output:  # its tracebacks are appended through another descriptor
+    with open(log, "ab") as output:  # tracebacks are appended through another descriptor
         child = subprocess.Popen(
             command,
             env={**os.environ, READY_FD: f"{write} {held}", LIFE_FD: str(life)},
@@ -181,8 +182,7 @@ def _refusal(code: int, line: str) -> SoftibError:
 
 
 class Starter:
-    """The process that started this fabric and waits for it at the other end of a pipe
-    (:func:`up`), if there is one."""
+    """The process that started this fabric and waits at the other end of a pipe (:func:`up`), if there is one."""
 
     def __init__(self) -> None:
         numbers = [int(fd) for fd in os.environ.pop(READY_FD, "").split() if fd.isdigit()]
@@ -238,7 +238,7 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
 GEN3_GBYTES = 12.0
 """GB/s of 16 lanes of PCIe generation 3, as NCCL counts them."""
 ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
-"""Options with this ending are paths of files for engines."""
+"""Options with this ending name files for engines."""
 
 
 def _profile_of(name: str) -> NodeProfile:
@@ -366,10 +366,10 @@ class Server:
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
     def faults(self) -> tuple[list[str], list[str]]:
-        """Return faults and notes of the internal manager's work, one line each. Faults: another
-        engine than the requested one computed the tables; pairs have no path; a credit loop can
-        form; ports did not become ACTIVE. Notes: other subnets, which need their own managers.
-        Large tables are not proved here."""
+        """Return faults and notes of the internal manager's work, one line each. Faults: tables computed by another
+        engine than the requested one, pairs without a path, a credit loop that can form, ports that did not become
+        ACTIVE.
+        Notes: other subnets, which need separate managers. Large tables are not proved here."""
         from softib.live.left_out import left_out
         from softib.sm.tables.table_proof import PROVED, prove_tables
 
@@ -386,7 +386,7 @@ class Server:
         self._serving.stop()
 
     def status(self) -> FabricStatus:
-        """Return its state: ports, subnet manager, programs, MADs."""
+        """Return the state of the fabric: ports, subnet manager, programs, MADs."""
         return self._serving.operations.status()
 
     @property

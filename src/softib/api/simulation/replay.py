@@ -62,7 +62,7 @@ class Replay(Suggests, Result):
     @property
     @also()
     def last_rank_ends_us(self) -> float:
-        """End of the last rank in us."""
+        """Time in us at which the last rank ends."""
         return max(self.rank_ends_us)
 
     def print(self) -> None:

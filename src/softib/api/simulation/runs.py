@@ -91,7 +91,7 @@ class Run:
     against: Against | None = None
 
     def variant(self, changes: Mapping[str, str]) -> Run:
-        """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
+        """Run the workload again with ``changes`` (for example ``{"engine": "updn"}``)."""
         from softib.routing.engine import engines
 
         engine = self.engine if self.settings.lfts is None and self.engine in engines() else None
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Reasons why the layer's answer may be wrong."""
+        """Reasons why the layer's results may be wrong."""
         if self.result is None:
             return () if self.agreement.end else ("phases in which flows share links are not judged",)
         return self.result.outcome.why_not
@@ -172,7 +172,8 @@ class Run:
         return [] if self.result is None else busy_ports(self.result)
 
     def with_measurements(self, predict: Simulated, with_log: bool) -> None:
-        """Use the measurements of the machine in ``record`` for verdicts; ``with_log``: also compare with its log."""
+        """Judge the results by the measurements of the machine in ``record``; ``with_log``: also compare with its
+        log."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -188,7 +189,7 @@ class Run:
         self.result = replace(result, hosts=hosts)
 
     def run_jobs_alone(self) -> None:
-        """Fill ``alone``, also in the runs on other fabrics."""
+        """Run each job alone and fill ``alone``, also in the runs on other fabrics."""
         from softib.analysis.simulation.slowdown import jobs_alone
 
         run = self.result
@@ -200,8 +201,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
-    ``whole``: include the jobs of other fabrics; ``elsewhere``: these jobs by fabric."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: include
+    the jobs that the workload places on other fabrics; ``elsewhere``: these jobs by fabric."""
 
     fabric: Fabric
     work: Workload
@@ -254,7 +255,7 @@ class Runs:
         if "fabrics" in changed and self.whole is None:
             raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
         over = network_of(changed["network"]) if "network" in changed else {}
-        gbps = over.get("ethernet", {}).get("gbps")  # adapters and switches of that speed, not only faster cables
+        gbps = over.get("ethernet", {}).get("gbps")  # with adapters and switches of that speed, not only cables
         generation = ethernet_generation(gbps) if gbps else changed.get("generation")
         if generation is not None:
             result = replace(result, fabric=at_generation(result.fabric, generation))
@@ -265,7 +266,7 @@ class Runs:
             self._check_ports(result.fabric)
         by_manager = engine is not None or bool(
             manager_settings(changes or {})
-        )  # a dump holds no AR groups, no CC tables
+        )  # a dump has no AR groups and no CC tables
         lfts = None if by_manager and changes is not None else self.lfts
         tables: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
         named = tables.part.tables

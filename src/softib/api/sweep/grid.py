@@ -34,8 +34,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
-    """Return the row of one run: its results, or ``error`` if the run was impossible. The row does
-    not depend on the machine's clock."""
+    """Return the row of one run: its results, or ``error`` if the run was impossible. The row contains no value of
+    the machine's clock."""
     from softib.api.simulation.runs import Record, Runs
     from softib.api.simulation.simulate import check_layer
     from softib.api.simulation.what_if import changes_of, text_of
@@ -120,7 +120,7 @@ class Journal:
         return rows
 
     def add(self, key: str, row: dict[str, Any]) -> None:
-        """Keep a row. Raises :class:`InputError` if it cannot be written."""
+        """Store a row. Raises :class:`InputError` if it cannot be written."""
         if self.path is None:
             return
         try:
@@ -180,8 +180,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """``parameters``: values by name, in the file's order. Every combination runs with every seed;
-    the seed changes fastest. ``where``: for messages."""
+    """``parameters``: values by name, in the file's order. Every combination runs with every seed; the seed changes
+    fastest. ``where``: the name of the grid in messages."""
 
     parameters: dict[str, list[Value]]
     seeds: list[int]

@@ -67,7 +67,7 @@ SMS = ("internal", "off")
 @click.option(
     "--trace",
     metavar="MESSAGE",
-    help="Packet layer: the timeline of a message: its number, or SOURCE->DESTINATION#2 for the second.",
+    help="Packet layer: show the timeline of a message. Give its number, or SOURCE->DESTINATION#2 for the second.",
 )
 @click.option(
     "--pcap", metavar="F", type=OutputFile(), help="Packet layer: write the frames of --port as pcapng, for Wireshark."

@@ -52,8 +52,8 @@ LINE_S = 0.5
     type=click.IntRange(1, 65000),
     metavar="PORT",
     help=(
-        "Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of "
-        "this machine can manage the fabric."
+        "Serve clients on this UDP port of the loopback instead of Unix sockets. UDP identifies no user: every user "
+        "of this machine can manage the fabric."
     ),
 )
 @click.option(

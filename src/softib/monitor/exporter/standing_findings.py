@@ -135,9 +135,9 @@ class StandingFindings:
 
 
 def _of_shard(f: Finding, seen: SeenPorts) -> bool:
-    """Return whether the finding belongs to this shard. A finding about a cable belongs to the end
-    that names it, so that only one of two shards that read its ends reports it; any other finding
-    belongs to the first of its devices."""
+    """Return whether the finding belongs to this shard. A finding about a cable belongs to the end that names it,
+    so that only one of the two shards that read its ends reports it. Any other finding belongs to the first of its
+    devices."""
     if seen.shard is None:
         return True
     guid = min((p.guid for p in f.where), default=None)
@@ -158,8 +158,8 @@ def _waits(seen: Observations) -> bool:
 
 
 def _key(f: Finding) -> str:
-    """Return the cable, with its ends in either order, or the device; for many locations, the code
-    and the first location."""
+    """Return the cable (regardless of the order of its ends) or the device; for many locations, the code and the
+    first location."""
     locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
     if not 1 <= len(locations) <= 2:
         locations = locations[:1]

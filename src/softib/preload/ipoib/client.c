@@ -22,7 +22,7 @@ static struct client {
     int fd, greeted, captures;
 } clients[MOST_CLIENTS];
 static unsigned count;
-static const struct interface *interfaces; /* NULL: not ready */
+static const struct interface *interfaces; /* NULL: the interfaces are not ready */
 static const unsigned *interface_count;
 static struct {
     struct softib_ipoib_ready head;
@@ -110,7 +110,7 @@ static void hang_up(unsigned k)
     clients[k] = clients[--count];
 }
 
-/* False: the client closed its connection, or sent an invalid message. */
+/* Handle a message of a client. False: it closed its connection, or sent an invalid message. */
 static int serve(struct client *c)
 {
     struct softib_ipoib_ask ask;

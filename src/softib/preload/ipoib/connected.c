@@ -22,7 +22,7 @@ static uint8_t *slot_at(const struct interface *i, unsigned slot)
 
 static unsigned header_buffer;
 
-/* Headers of the segments of a packet in buffer `header_buffer`. */
+/* Return the room for the headers of the segments of a packet in buffer `header_buffer`. */
 static uint8_t *room_for_headers(struct interface *i, unsigned n)
 {
     return i->connected_headers + ((size_t)header_buffer * MOST_SEGMENTS + n) * HEADERS;
@@ -218,7 +218,7 @@ static int post(struct connection *c, unsigned buffer, const struct segment *s, 
     return 0;
 }
 
-/* Handle a completion of the send queue. False: it is one of the UD queue pair. */
+/* Handle a completion of the send queue. False: the completion belongs to the UD queue pair. */
 int connected_sent(struct interface *i, const struct ibv_wc *wc)
 {
     unsigned buffer = wc->wr_id & 0xff;
@@ -253,7 +253,7 @@ int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, si
     if (!c || (c->state != CONNECTION_UP && longest <= i->mtu))
         return 0;
     if (c->state == CONNECTION_IDLE)
-        return 1; /* lost, like a datagram to a neighbour without a path; a later one is not */
+        return 1; /* this packet is lost, like a datagram to a neighbour without a path; later ones are not */
     if (c->state == CONNECTION_UP && longest > c->mtu) {
         too_long(i, packet, length - HEAD, c->mtu);
         return 1;
@@ -327,7 +327,7 @@ void connection_request(struct interface *i, uint32_t id, const uint8_t *data, u
     struct ibv_qp_attr attr = { 0 };
 
     if (!c) {
-        cm_destroy(id); /* which rejects the request */
+        cm_destroy(id); /* this rejects the request */
         return;
     }
     c->interface = i;
@@ -367,7 +367,7 @@ void connection_event(struct connection *c, unsigned event, const uint8_t *data,
             fails(c);
         break;
     case CM_ESTABLISHED:
-    case CM_DEVICE_REMOVAL: /* interface_events reports when the fabric is down */
+    case CM_DEVICE_REMOVAL: /* interface_events reports that the fabric is down */
     case CM_TIMEWAIT_EXIT:
         break;
     default:

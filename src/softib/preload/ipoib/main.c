@@ -34,7 +34,7 @@ uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* A line of the log, which softib run shows when this program ends before it is ready. */
+/* Write a line to the log, which softib run shows if this program ends before it is ready. */
 void say(const char *format, ...)
 {
     char line[256];

@@ -1,6 +1,6 @@
 /*
- * The offloads of an HCA: checksums, TCP segmentation on send (the kernel passes up to 64 KiB as
- * one packet, which leaves as N datagrams), and coalescing on receive.
+ * The offloads of an HCA: checksums, TCP segmentation on send (the kernel passes up to 64 KiB as one packet, which is
+ * sent as N datagrams), and coalescing on receive.
  */
 #include "ipoib.h"
 
@@ -146,7 +146,8 @@ static int continues(const struct coalescing *c, const uint8_t *p, unsigned at, 
            !memcmp(f + at + TCP_HEADER, p + at + TCP_HEADER, head - at - TCP_HEADER);
 }
 
-/* 1: taken; 0: flush the held packets, and try again; -1: not TCP, or not of a kind that is coalesced. */
+/* Return 1 if the packet was added, 0 if the collected packets must be flushed first, -1 if it is not TCP or cannot
+ * be coalesced. */
 int coalesce_add(struct coalescing *c, uint8_t *p, size_t length)
 {
     size_t total, payload;
@@ -207,6 +208,6 @@ void coalesce_flush(struct interface *i, struct coalescing *c, const uint8_t *so
     for (unsigned k = 0; k < c->count; k++)
         iov[k + 1] = (struct iovec){ (void *)c->part[k].payload, c->part[k].length };
     done = writev(i->tap, iov, (int)c->count + 1);
-    (void)done; /* a TAP that accepts nothing is down: the packet is lost as on a host */
+    (void)done; /* a TAP that accepts nothing is down, and the packet is lost as on a host */
     totals.coalesced++;
 }

@@ -41,7 +41,7 @@ static int command(unsigned number, const void *in, size_t size, size_t out)
     return write(cm_fd, &call, sizeof call.head + size) < 0 ? -1 : 0;
 }
 
-/* librdmacm's struct sockaddr_ib: family, P_Key, flow information, GID, service ID, mask, scope. */
+/* Write librdmacm's struct sockaddr_ib: family, P_Key, flow information, GID, service ID, mask, scope. */
 static size_t address(void *to, const struct interface *i, const uint8_t *gid, uint32_t qpn)
 {
     uint8_t *a = to;
@@ -111,7 +111,7 @@ int cm_resolve(struct connection *c)
     return -1;
 }
 
-/* Bring the queue pair of an id to a state; `attr` has the path afterwards. */
+/* Bring the queue pair of an id to a state, and store its path in `attr`. */
 int cm_modify(uint32_t id, struct ibv_qp *qp, enum ibv_qp_state to, struct ibv_qp_attr *attr)
 {
     struct ib_uverbs_qp_attr answer;

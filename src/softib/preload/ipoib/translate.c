@@ -50,7 +50,7 @@ size_t arp_to_fabric(struct interface *i, const uint8_t *arp, size_t length, uin
     memcpy(out + 32, hardware_of(i, arp + 18), HARDWARE_ADDRESS);
     memcpy(out + 52, arp + 24, 4);
     if (get16(arp + 6) == ARP_REPLY)
-        kernel_neighbour_mark(i, AF_INET, arp + 24, NULL); /* the request made the entry */
+        kernel_neighbour_mark(i, AF_INET, arp + 24, NULL); /* the kernel's request created the entry */
     return ARP_INFINIBAND;
 }
 

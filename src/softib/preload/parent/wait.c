@@ -13,8 +13,8 @@
  *
  * SOFTIB_FABRIC is the directory of the fabric, SOFTIB_CONTROL the inode of its control socket, and SOFTIB_ENDING the
  * interpreter: when this fabric ends, the interpreter replaces this program and ends the user's
- * (softib.live.launch.child_watchdog). Processes that leave the user's program (daemon(3)) become children of this
- * one, which is a subreaper. If some remain when the program ends, a guard stays until they end or the fabric does.
+ * (softib.live.launch.child_watchdog). Processes that leave the user's program (daemon(3)) become children of this one,
+ * which is a subreaper. If some remain when the program ends, a guard process stays until they or the fabric end.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -137,7 +137,7 @@ static bool belongs(const char *pid, pid_t parent, pid_t session)
     line[fread(line, 1, sizeof line - 1, file)] = 0;
     fclose(file);
     for (name_end = line + sizeof line - 1; name_end > line && *name_end != ')'; name_end--)
-        ; /* the name itself may contain parentheses and spaces */
+        ; /* the process name may contain parentheses and spaces */
     if (sscanf(name_end, ") %*c %d %*d %d", &its_parent, &its_session) != 2)
         return false;
     return its_parent == parent || its_session == session;
@@ -164,7 +164,8 @@ static void open_descriptors(struct others *others, int first)
         others->fds[i].fd = (int)syscall(SYS_pidfd_open, others->pids[i], 0);
 }
 
-/* Wait, and replace processes that have ended by those of their sessions: daemon(3) forks, calls setsid, and forks. */
+/* Wait, and replace processes that have ended by other processes of their sessions: daemon(3) forks, calls setsid,
+ * and forks again. */
 static void look(struct others *others)
 {
     int before = others->count, kept = 0;
@@ -227,7 +228,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &act, NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* blocked by the interpreter before the program began */
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* the interpreter blocked these signals before the program began */
     watch(network ? atoi(network) : -1);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)

@@ -79,7 +79,8 @@ int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool 
     if (n != (ssize_t)sizeof *reply || reply->magic != SOFTIB_UMAD_MAGIC || reply->version != SOFTIB_UMAD_VERSION)
         error = EIO;
     else if (reply->error)
-        error = reply->error <= ERRNO_MAX ? (int)reply->error : EIO; /* negative, it would look like a descriptor */
+        error = reply->error <= ERRNO_MAX ? (int)reply->error : EIO; /* a negative number would look like a
+                                                                      * descriptor */
     if (error || !keep) {
         real()->close(fd);
         return -error;

@@ -44,7 +44,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     if ((error = message_receive(fd, &m, &size, &payload, 0)))
         return error;
     file->due = false;
-    if (payload < 0) { /* another process with this device read the whole MAD; this is the next message */
+    if (payload < 0) { /* another process with this device has read the whole MAD, and this is the next message */
         length = octets_of(&m);
         if (length > SOFTIB_UMAD_MAD) {
             file->announced = m;
@@ -116,7 +116,7 @@ ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
         pthread_mutex_unlock(&file->reading);
         pthread_setcancelstate(cancelling, NULL);
         if (n == -EIO)
-            usleep(DAEMON_ENDED_US); /* otherwise a program that retries and logs each error fills the disk */
+            usleep(DAEMON_ENDED_US); /* otherwise a program that retries and logs each error would fill the disk */
         if (n != -EAGAIN && n != -EINTR)
             return n < 0 ? fail((int)-n) : n;
         if (n == -EAGAIN && real()->fcntl(fd, F_GETFL) & O_NONBLOCK)
@@ -167,7 +167,7 @@ ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count)
         rmpp_first_segment(m.mad, length);
         mad = m.mad;
     }
-    unanswered_add(file, &m.head, mad); /* noted first, since the answer may arrive at once */
+    unanswered_add(file, &m.head, mad); /* recorded first, since the answer may arrive at once */
     if (length > SOFTIB_UMAD_MAD)
         error = write_long(fd, &m, (const uint8_t *)buffer + file->head, length);
     else {

@@ -78,7 +78,7 @@ void netlink_end(struct netlink_answer *a)
 {
     ssize_t done = real()->sendto(a->from, a->room, a->head->nlmsg_len, MSG_DONTWAIT, (struct sockaddr *)&a->to, sizeof a->to);
 
-    (void)done; /* the receive buffer is full: lost, as in the kernel */
+    (void)done; /* the receive buffer is full, so the message is lost, as in the kernel */
 }
 
 /* NLMSG_ERROR with the request's head; error 0 is an acknowledgement. */

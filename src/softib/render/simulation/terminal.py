@@ -21,7 +21,7 @@ SLOWEST = PORTS = FLOWS = 3
 NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
 LEAST_CHANGE = 0.02
 LEAST_GAIN = 0.8
-"""Another engine gets a line if its busiest link carries at most this share."""
+"""Another engine is mentioned if its busiest link carries at most this share of the load."""
 
 
 def print_replay(s: dict[str, Any], console: Console) -> None:

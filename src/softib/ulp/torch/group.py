@@ -103,8 +103,8 @@ class SoftibWork(dist.Work):
 
 
 class SoftibProcessGroup(dist.ProcessGroup):
-    """Collectives over ``links``. Operations of a group run in the order of their calls, sends and
-    receives between them; ``Work.wait`` raises their errors."""
+    """Collectives over ``links``. Collectives of a group run in the order of their calls, and sends and receives
+    run between them; ``Work.wait`` raises their errors."""
 
     def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
         super().__init__(rank, size)
@@ -113,8 +113,8 @@ class SoftibProcessGroup(dist.ProcessGroup):
         self._numbers = itertools.count(1)
         self._name = self._desc = ""
 
-    # torch keeps these in the backends of a group, and this group is its own backend. Meshes of
-    # devices look for it by its name, so without one there is no FSDP and no DTensor.
+    # torch stores these attributes in the backends of a group, and this group is its own backend. Meshes of devices
+    # look up the group by its name, so FSDP and DTensor need a name.
 
     def setGroupName(self, name: str) -> None:
         """Set torch's name of this group."""

@@ -1,5 +1,5 @@
-"""The account of a request, and changes by it: an account of a tenant changes only the partitions
-of its tenant, and a request with an ID takes effect once."""
+"""The account of a request, and its changes: an account of a tenant changes only the partitions of its tenant, and
+a request with an ID takes effect once."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def id_of(request: Request) -> str | None:
 
 
 def owner_of(account: Account) -> str:
-    """Return the text that identifies the owner of the account's request IDs. Names of tenants are
-    printable, so no other account has the same text."""
+    """Return a text that identifies the owner of the account's request IDs. Names of tenants are printable, so no
+    other account has the same text."""
     return f"{account.tenant}\n{account.name}"
 
 

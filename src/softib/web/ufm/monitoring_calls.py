@@ -27,7 +27,7 @@ RELEASE = "6.19.1"
 KINDS = {"port": 328, "trap": 256, "node": 332, "sweep": 1310, "manager": 1311, "finding": 702, "source": 1312}
 """Maps kinds of the monitor's events to UFM's event ids."""
 DOWN = {"port": 329, "node": 331}
-"""Ids of events about something that disappeared."""
+"""Ids of events about items that disappeared."""
 SEVERITY = {"info": "Info", "warning": "Warning", "error": "Critical"}
 UNHEALTHY = 702
 TELEMETRY = {
@@ -169,8 +169,8 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
 
 def _peer(service: TenantService, end: CableEnd) -> dict[str, Any]:
-    """Return the other end of an isolated port's cable at the time of isolation: the monitor may
-    not have read it since."""
+    """Return the other end of an isolated port's cable as of the isolation, because the monitor may not have read
+    it since."""
     ports = list(service.state.isolated.values())
     peer = next((one for port in ports if port.has(end.end) for one in port.ends if one.end != end.end), None)
     if peer is None:
@@ -235,7 +235,7 @@ def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading
 
     @app.get("/resources/isolated_ports")
     def isolated() -> list[dict[str, Any]]:
-        """Return those of the ports that are outside of the subnet because their links are down."""
+        """Return the ports among them that are cut off from the subnet because their links are down."""
         return [one for one in unhealthy_rows() if one["state"] == "Down"]
 
     @app.get("/monitoring/session/0/data")

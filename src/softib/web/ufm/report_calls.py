@@ -1,4 +1,4 @@
-"""UFM's calls for work that takes time: ``jobs`` and ``reports``. A job is a revision of the
+"""UFM's calls for long operations: ``jobs`` and ``reports``. A job is a revision of the
 partitions: it is completed when the tables contain the change. A report is created at once, from
 the monitor's data."""
 

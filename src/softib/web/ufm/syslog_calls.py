@@ -46,7 +46,7 @@ class _Syslog(BaseModel):
 
 
 class _Sender:
-    """Sends what ``setting`` selects."""
+    """Sender of the logs and events that ``setting`` selects."""
 
     def __init__(self, served: Served):
         self.served, self.setting = served, _Syslog()

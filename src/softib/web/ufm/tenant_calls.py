@@ -242,7 +242,8 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revision(
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
     ) -> _RevisionRows:
-        """One change with its rows; with ``wait_s``, the answer waits until it is more than durable."""
+        """One change with its rows; with ``wait_s``, the answer waits until the change has been processed further
+        than being durable."""
         operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
@@ -271,7 +272,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
-        """Permit a P_Key to be assigned again: ports that do not answer do not have it."""
+        """Permit a P_Key to be assigned again, because the ports that do not answer do not have it."""
         operator_of(request)
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.release(draft, key, service.clock(), service.quarantine.occupied)
@@ -356,7 +357,7 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
         old = draft.partition(p.pkey)
         options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
         before = old.members if old else {}
-        # Neither format contains the names of hosts with which members were added.
+        # Neither format contains the host names with which members were added.
         members = {g: replace(m, host=before[g].host) if g in before else m for g, m in p.members.items()}
         changes.set_members(draft, p.pkey, members, options, service.view.room)
         if p.everyone:

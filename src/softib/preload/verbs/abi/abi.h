@@ -27,7 +27,7 @@ enum va_kind { VA_AH, VA_CQ, VA_MR, VA_MW, VA_PD, VA_QP, VA_SRQ, VA_KINDS };
 
 struct va_device {
     struct ibv_device device;
-    char behind[256];           /* mlx5dv and others read past the structure */
+    char behind[256];           /* mlx5dv and others read beyond the structure */
     const struct sv_device *of;
     uint32_t objects[VA_KINDS]; /* of this process */
 };
@@ -94,8 +94,8 @@ struct va_srq {
     uint64_t at;
     struct ve_spin lock;        /* of the poster */
     uint32_t events, users;
-    uint32_t freed;             /* receives so far whose completion was polled */
-    uint32_t there;             /* bytes of the ring that have pages */
+    uint32_t freed;             /* number of receives so far whose completion was polled */
+    uint32_t there;             /* number of bytes of the ring that have pages */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;

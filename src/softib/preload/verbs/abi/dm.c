@@ -54,7 +54,7 @@ static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
     return 0;
 }
 
-/* The memory begins at a page boundary, like addresses in its regions. */
+/* The memory begins at a page boundary, because addresses in its regions do. */
 static bool make(struct va_dm *d, size_t length)
 {
     struct vm_heap *w = &va_engine.w;

@@ -97,7 +97,7 @@ void va_pd_leave(struct va_pd *p)
         free(p);
 }
 
-/* Objects created with it may outlive it, and access it when they are destroyed. */
+/* Objects created with the domain may outlive this handle, and access it when they are destroyed. */
 VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
     va_pd_leave(va_pd(pd));
@@ -140,7 +140,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
 {
     struct ve_ah *ah = (struct ve_ah *)handle;
-    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram not yet sent may need it */
+    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram that has not been sent yet may need it */
 
     sv_flow_end(&ah->flow);
     sv_tree_free(&ah->tree);
@@ -170,7 +170,7 @@ static int gid_index(struct ibv_context *context, uint8_t portnum, const union i
     return -1;
 }
 
-/* RoCE v2 over IPv4: the second half of the GRH's room holds the IPv4 header. False: the header is IPv6. */
+/* With RoCE v2 over IPv4, the second half of the room for the GRH holds the IPv4 header. False: the header is IPv6. */
 static bool read_ipv4(const struct ibv_grh *grh, union ibv_gid *source, union ibv_gid *target, uint8_t *tos)
 {
     struct iphdr ip;

@@ -239,7 +239,7 @@ struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
     return mr;
 }
 
-/* Remove the region's key. False: another process that shares the region removed it first. */
+/* Remove the region's key. False: another process that shares the region has removed it first. */
 static bool take_away(struct softib_key *k, uint32_t key)
 {
     return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);

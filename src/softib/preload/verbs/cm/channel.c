@@ -13,7 +13,8 @@
 enum { FILES = 1 << 16, DAEMON_ENDED_US = 100000 };
 
 static struct cm_channel *channels[FILES];
-static struct cm_channel *spare; /* closed ones are reused, never freed: another thread may still wait in one */
+static struct cm_channel *spare; /* closed entries are reused, never freed, because another thread may still wait in
+                                  * one */
 
 struct cm_channel *cm_channel_of(int fd)
 {

@@ -102,7 +102,7 @@ void ve_place(char *to, const char *from, uint64_t n)
             from = place_most(&to, from, n - 8);
         memcpy(&last, from, 8);
         __atomic_store_n((uint64_t *)(void *)to, last, __ATOMIC_RELEASE);
-    } else if (n) { /* ends inside a word: bytes up to the last */
+    } else if (n) { /* the end is inside a word: copy bytes up to the last */
         from = place_most(&to, from, n - 1);
         __atomic_store_n(to, *from, __ATOMIC_RELEASE);
     }
@@ -261,7 +261,7 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
         some_here = some_here || (parts[i].here && parts[i].length);
         imported = imported || (parts[i].key && parts[i].length);
     }
-    if (imported || (some_here && !here)) /* null memory exists only in this process */
+    if (imported || (some_here && !here)) /* null memory exists in this process only */
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there(e, process, parts, parts_n, iov, iov_n, put);

@@ -131,8 +131,8 @@ bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **ha
  * -- memory windows; struct ibv_mw.handle is its permanent key, the index in the table --
  *
  * A process that looked up a window may still be copying when it is unbound. So the owner waits (vm_quiesce) before it
- * binds the entry again, and before it reports the window as unbound: LOCAL_INV and binds at their completion,
- * SEND_WITH_INV when the receive's completion is polled.
+ * binds the entry again, and before it reports the window as unbound, that is at the completion of LOCAL_INV and binds,
+ * and when the receive's completion of SEND_WITH_INV is polled.
  */
 
 static void unbind(struct ve_engine *e, struct softib_key *k, uint32_t next)

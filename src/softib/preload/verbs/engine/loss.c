@@ -57,7 +57,7 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct s
     unsigned retries = 0;
 
     for (;;) {
-        /* Packets before the first that is corrupted: geometric. */
+        /* The number of packets before the first corrupted one has a geometric distribution. */
         double intact = floor(-log(1 - roll(q)) / mean);
         struct sv_wire_size rest;
 

@@ -7,7 +7,7 @@
 
 enum ve_arrival { VE_ARRIVED, VE_TIMES_OUT };
 
-/* Most paths have none. */
+/* Return whether packets may be lost; most paths have no bit errors. */
 static inline bool ve_may_lose(const struct sv_flow *flow, unsigned direction)
 {
     return flow->loss[direction][0] != 0 || flow->loss[direction][1] != 0;

@@ -1,7 +1,7 @@
 /*
  * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler did not interrupt it,
  * so all of its time is CPU time; after each longer one the thread's CPU clock is read (a system call). So a spinning
- * thread costs two reads of the processor's counter per poll.
+ * thread takes only two reads of the processor's counter per poll.
  */
 #include "record.h"
 
@@ -37,7 +37,7 @@ struct recorder {
 };
 
 struct moment {
-    uint64_t ticks, ns;         /* in ticks of the counter, and of CLOCK_MONOTONIC */
+    uint64_t ticks, ns;         /* the same moment by the counter and by CLOCK_MONOTONIC */
 };
 
 bool ve_recording;

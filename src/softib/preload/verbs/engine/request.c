@@ -66,7 +66,7 @@ static struct sv_wire_size request_size(const struct message *m)
     return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->route.mtu);
 }
 
-/* The packets that come back on success. */
+/* Return the size of the packets that come back on success. */
 static struct sv_wire_size answer_size(const struct message *m)
 {
     unsigned flags = wire_flags(m) & SV_WIRE_GRH;
@@ -147,7 +147,7 @@ static bool in_partition(struct message *m, bool walked)
     return false;
 }
 
-/* The first request reaches a QP that is still in RTR (11.6.3.1). */
+/* Called when the first request reaches a QP that is still in RTR (11.6.3.1). */
 static void establish(struct message *m)
 {
     struct softib_qp *peer = m->peer;
@@ -174,8 +174,7 @@ static struct ve_outcome at_peer(struct message *m)
 }
 
 /*
- * Every XRC request names an SRQ; the SRQ's protection domain and process also apply to the memory
- * (IBA A14.3.2).
+ * Execute an XRC request. It names an SRQ, whose protection domain and process also apply to the memory (IBA A14.3.2).
  */
 static struct ve_outcome at_xrc_peer(struct message *m)
 {

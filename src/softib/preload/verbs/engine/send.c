@@ -79,8 +79,8 @@ void ve_follow(struct ve_qp *q)
     flush(q);
 }
 
-/* Its send CQ has overrun: the outcome of its requests is lost (11.6.3.2, Local Work Queue
- * Catastrophic Error). */
+/* Handle an overrun of the send CQ: the outcome of requests is lost (11.6.3.2, Local Work Queue Catastrophic
+ * Error). */
 static void overrun(struct ve_qp *q)
 {
     q->overran = false;
@@ -91,7 +91,7 @@ static void overrun(struct ve_qp *q)
     q->overran = false;
 }
 
-/* An error of a connected QP sets it to ERR; a UD or UC QP only stops sending (SQE; 10.3.1). */
+/* Handle an error: a connected QP goes to ERR, a UD or UC QP only stops sending (SQE; 10.3.1). */
 static void fail(struct ve_qp *q)
 {
     if (q->s->type == IBV_QPT_UD || q->s->type == IBV_QPT_UC) {

@@ -36,9 +36,9 @@ static inline uint32_t ve_sq_used(const struct ve_qp *q)
 #define VE_SHARED_COUNT 1 /* in softib_cqe.freed: several CQs increment the counter */
 
 /*
- * A completion was polled or purged: free the queue entry of its request (IBA 10.8.5.1); for a
- * send, also of all earlier ones. As in mlx5 (providers/mlx5/cq.c) a receive keeps its entry until
- * then. The CQ's `polling` is held.
+ * Called when a completion was polled or purged: free the queue entry of its request (IBA 10.8.5.1), for a send also
+ * those of all earlier requests. As in mlx5 (providers/mlx5/cq.c), a receive keeps its entry until its completion is
+ * polled. The CQ's `polling` is held.
  */
 static inline void ve_free_place(const struct softib_cqe *cqe)
 {

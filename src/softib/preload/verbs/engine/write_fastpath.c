@@ -15,7 +15,7 @@
 #include "../memory/locks.h"
 #include "../memory/heap/number_table.h"
 
-/* Cache the mapped range of key `k` around `part`; from and to are remote addresses. */
+/* Cache the range around `part` in which key `k` is mapped; from and to are remote addresses. */
 static void whole(struct ve_engine *e, const struct softib_key *k, const struct ve_part *part, struct ve_write_target *a)
 {
     uint64_t from = k->address, to = k->address + __atomic_load_n(&k->length, __ATOMIC_RELAXED);

@@ -101,8 +101,7 @@ uint32_t sv_adapted(const struct sv_shared_fabric *b, uint32_t node, const struc
 
     if (!b->ar_group.row_octets || (!route->transport && link_up(b, egress)))
         return egress;
-    /* A program that closes all descriptors has closed this one too; the number may now belong to
-     * another file. */
+    /* If the program closed all descriptors, this one is closed too, and its number may now belong to another file. */
     if (!fstat(b->lazy_fd, &info) && info.st_ino == b->lazy_inode && S_ISREG(info.st_mode))
         egress = choose(b, node, route, path, egress);
     errno = before;

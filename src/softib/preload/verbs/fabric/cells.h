@@ -16,7 +16,7 @@ struct sv_cells; /* the mapping, and the chunks of this process */
 /* Map the file `fd`, and take ownership of `fd`, for process number `process`. 0, or -errno and one
  * line in `why`, which names it `path`. */
 int sv_cells_open(struct sv_cells **cells, int fd, const char *path, uint32_t process, char *why, size_t room);
-/* After a fork the parent keeps its cells: the child claims chunks with its own number. */
+/* Called after a fork: the parent keeps its cells, and the child claims chunks with its own number. */
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);
 /* Return the link clocks of all ports, and make the daemon read them. */

@@ -29,7 +29,7 @@
  * on stderr gives the reason (not with SOFTIB_QUIET=1).
  */
 int sv_fabric_join(void);
-/* The fabric's arrays; not mapped before sv_fabric_join. */
+/* The fabric's arrays, which are mapped by sv_fabric_join. */
 extern struct sv_shared_fabric sv_shared_fabric;
 /* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
@@ -40,7 +40,7 @@ const char *sv_fabric_folder(void);
 void sv_fabric_at_fork(void (*forget)(void));
 /* False when the daemon has ended. Checks only the connection, with one system call. */
 bool sv_fabric_lives(void);
-/* The daemon has added all counts to the counters of the ports. */
+/* Make the daemon add all counts to the counters of the ports, and wait until it is done. */
 int sv_fabric_fold(void);
 
 /* -- devices -- */

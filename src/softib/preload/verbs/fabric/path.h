@@ -15,7 +15,7 @@
 
 #define SV_PATH_LINKS 128
 #define SV_NO_PORT 0xFFFFFFFFu
-#define SV_PATH_CHOICES 64      /* of the paths of adaptive routing, a flow uses this many */
+#define SV_PATH_CHOICES 64      /* maximum number of paths that a flow uses with adaptive routing */
 #define SV_TRANSPORT_RC 2    /* bits of ARInfo.by_transport_disable */
 #define SV_TRANSPORT_UC 4
 
@@ -58,8 +58,8 @@ struct sv_path {
     uint8_t vl;         /* on the first link */
     uint16_t choices;      /* numbers of different paths, at most SV_PATH_CHOICES; 1: no switch chooses */
     uint32_t rest;      /* during the walk: the part of the path's number that is not used yet */
-    uint32_t keep_us;   /* pause after which the flow may change its path; 0: each message may, UINT32_MAX: never */
-    uint16_t links;     /* links that packets pass, up to the loss */
+    uint32_t keep_us;   /* pause after which the flow may change its path; 0: with each message, UINT32_MAX: never */
+    uint16_t links;     /* number of links that packets pass, up to the point of loss */
     uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
 };
 
@@ -90,8 +90,8 @@ struct sv_tree {
 int sv_tree_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_tree *tree);
 void sv_tree_free(struct sv_tree *tree);
 
-/* Check one link, for both walks: whether a packet of `route` can cross from `egress`. Fills
- * path->reason, drop and counter. */
+/* Check whether a packet of `route` can cross the link at `egress`; used by both walks. Fills path->reason, drop
+ * and counter. */
 bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t ingress_at_sender,
               struct sv_path *path);
 

@@ -8,9 +8,10 @@
  *
  * A cell counts the packets of one path in both directions: 0 forward, 1 back. Its state changes with single stores:
  * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
- * which has added the rest to the counters of the ports). So nothing is lost or counted twice when a process is killed.
- * `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` if it reads 0. The daemon clears it,
- * adds the new counts, and reads the chunk again the next time, so that it finds any count that was in progress.
+ * which has added the rest to the counters of the ports). So no count is lost or counted twice when a process is
+ * killed. `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` if it reads 0. The daemon
+ * clears it, adds the new counts, and reads the chunk again the next time, so that it finds any count that was in
+ * progress.
  *
  * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer)
  * receives. If a path has more than SOFTIB_CELL_LINKS of them, `more` is the number of the cell

@@ -1,10 +1,9 @@
 /*
- * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread
- * that executes it (a posting, polling or timer thread). A hazard would cost an atomic operation
- * per request. Instead each QP counts its copies in softib_qp.copies, which is odd during a copy. A
- * thread that removes memory issues a barrier in every running thread (membarrier(2)), then waits
- * for the counts of all QPs, so that a copy needs no barrier. The counts are in shared memory: a
- * process that deregisters an imported region waits for those of the region's owner.
+ * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it (a
+ * posting, polling or timer thread). A hazard would cost an atomic operation per request. Instead each QP counts its
+ * copies in softib_qp.copies, which is odd during a copy. A copy needs no barrier, because a thread that removes memory
+ * issues one in every running thread (membarrier(2)), and then waits for the counts of all QPs. The counts are in
+ * shared memory: a process that deregisters an imported region waits for those of the region's owner.
  */
 #include "quiesce.h"
 #include "../../memory/hazards.h"

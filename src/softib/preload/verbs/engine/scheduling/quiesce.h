@@ -6,7 +6,7 @@
 
 extern bool ve_fences;
 
-/* Before the first QP, and in a forked child. */
+/* Called before the first QP is created, and in a forked child. */
 void ve_quiesce_begin(struct ve_engine *e);
 void ve_quiesce_add(struct ve_qp *q);
 void ve_quiesce_drop(struct ve_qp *q);

@@ -1,8 +1,8 @@
 /*
- * A lock between threads of one process, held for less than a microsecond. While the process has
- * one thread, as most posting processes do, a plain store takes it: a locked instruction would wait
- * until earlier stores are visible, which takes as long as fetching a cache line from another
- * processor. The plain store still sets the word, so a thread started meanwhile sees it held.
+ * A lock between threads of one process, held for less than a microsecond. While the process has only one thread, as
+ * most posting processes do, a plain store takes the lock: a locked instruction would wait until earlier stores are
+ * visible, which takes as long as fetching a cache line from another processor. The plain store still sets the word, so
+ * a thread started meanwhile sees it held.
  */
 #ifndef SOFTIB_VERBS_SPIN_H
 #define SOFTIB_VERBS_SPIN_H

@@ -41,7 +41,7 @@ struct ve_sq_sched {
     uint8_t sl;
     bool laid;
     uint32_t unsignalled;       /* strict: requests since the last that asked for a completion */
-    uint64_t not_ready_since;   /* strict: since when the head finds no receive */
+    uint64_t not_ready_since;   /* strict: time since which the head of the queue finds no receive */
     uint32_t not_ready_head;
 };
 

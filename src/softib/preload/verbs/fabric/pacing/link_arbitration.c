@@ -99,10 +99,11 @@ static void lock(struct softib_link_clock *clock, uint64_t now)
     now |= 1;
     while (!__atomic_compare_exchange_n(&clock->lock, &holder, now, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         if (holder && now > holder && now - holder > STALE)
-            continue; /* exchanged with the value that was read before */
+            continue; /* a dead holder: the next exchange takes the lock from it */
         holder = 0;
         sched_yield();
-        now += 1 << 12; /* about the duration of a call, so that the lock of a dead process is noticed */
+        now += 1 << 12; /* about the duration of a call, so that `now` advances and the lock of a dead process is
+                         * noticed */
     }
 }
 

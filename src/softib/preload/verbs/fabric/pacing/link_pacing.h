@@ -12,7 +12,7 @@
 #include "link_arbitration.h"
 #include "../path.h"
 
-/* One link of a path, at the time of the walk. */
+/* One link of a path, as it was when the path was walked. */
 struct sv_step {
     struct softib_link_clock *clock;
     double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */

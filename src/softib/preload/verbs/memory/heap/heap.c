@@ -21,7 +21,8 @@ static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
 }
 
-/* Entries of `owners` above chunk_high do not exist yet, and reading them would allocate memory. */
+/* Return whether the entries of `owners` exist: above chunk_high they do not, and reading them would allocate
+ * memory. */
 static bool owners_exist(struct vm_heap *w, uint64_t first, uint64_t n)
 {
     return vm_reserve_entries(w, SOFTIB_VERBS_OWNERS, sizeof(uint32_t), __atomic_load_n(&vm_head(w)->chunk_high, __ATOMIC_RELAXED),
@@ -77,7 +78,7 @@ static uint64_t take_chunks(struct vm_heap *w, uint64_t n)
     return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
 }
 
-/* Their memory is returned to the system, and is zero for the process that claims them next. */
+/* Free the chunks. Their memory is returned to the system, and is zero for the process that claims them next. */
 static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 {
     struct softib_verbs *head = vm_head(w);

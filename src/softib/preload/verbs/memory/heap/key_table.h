@@ -25,8 +25,8 @@ struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* Remove the key, so that lookups fail; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
-/* A key of this process is free again. From time to time blocks of free keys are released, and
- * their pages returned to the system. */
+/* Called when a key of this process is free again. From time to time blocks of free keys are released, and their
+ * pages returned to the system. */
 void vm_key_left(struct vm_heap *w, struct softib_key *entry);
 
 #endif

@@ -2,8 +2,8 @@
 #include "number_table.h"
 #include "../hazards.h"
 
-/* Numbers are allocated in a cycle, so that a number is not reused soon, but only in a part of the table, since
- * used parts take memory. */
+/* Numbers are allocated cyclically, so that none is reused soon, but only within a part of the table, because used
+ * parts take memory. */
 #define ROUND 0x100000
 
 uint32_t vm_number_take(struct vm_heap *w, uint64_t object)

@@ -3,10 +3,9 @@
  * programs; each program maps the whole file. This header is the only declaration of its layout;
  * softib.live.verbs.shared_heap reads it into NumPy dtypes.
  *
- * The file is sparse. It starts with a softib_verbs; the tables have fixed offsets; from
- * SOFTIB_VERBS_HEAP on there are chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one
- * process (`owner`). Objects refer to each other by offset from the start of the file. QPNs and
- * keys are unique in the fabric.
+ * The file is sparse. It starts with a softib_verbs; the tables have fixed offsets; from SOFTIB_VERBS_HEAP on there are
+ * chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one process (`owner`). Objects refer to each other by offset
+ * from the start of the file. QPNs and keys are unique in the whole fabric.
  *
  * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A long waiter
  * checks whether the owner lives. Each change of guarded data takes effect with one final store, so the lock of a dead
@@ -82,7 +81,7 @@ struct softib_process {
     uint64_t pid_ns;        /* inode of its PID namespace; 0: unknown */
     uint64_t user_ns;       /* of its user namespace */
     uint64_t pidfd;         /* inode of its pidfd, never reused (pidfs, Linux 6.9); 0: none */
-    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: slots do not share a line */
+    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: no two slots share a cache line */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
@@ -210,7 +209,7 @@ struct softib_cqe {
                              * the completion of a send, they hold its ve_qp */
     uint8_t path_bits;
     uint8_t freed[6];       /* of a receive: softib_qp.freed, or softib_srq.freed | 1 */
-    uint32_t seq;           /* written last: its number in the queue, from 1, | SOFTIB_CQE_THERE */
+    uint32_t seq;           /* written last: the number of the completion in its queue, from 1, | SOFTIB_CQE_THERE */
 };
 
 #define SOFTIB_CQE_THERE 0x80000000 /* never 0: a partly written completion has sequence 0 */
@@ -238,7 +237,8 @@ struct softib_cq {
     uint32_t producer;      /* only increases */
     uint32_t overrun;
     uint32_t seen;          /* last value read of `consumer` */
-    uint32_t there;         /* bytes of the ring that have pages, including the next completion, which the owner reads */
+    uint32_t there;         /* number of bytes of the ring that have pages, including the next completion, which the
+                             * owner reads */
     uint32_t room;          /* capacity of the ring: `size`, unless it could not grow */
     uint8_t adders[40];
     uint32_t consumer;

@@ -174,8 +174,7 @@ static int make_file(uint64_t length)
     return fd;
 }
 
-/* A program that closes all descriptors has closed this one too; the number may now belong to
- * another file. */
+/* If the program closed all descriptors, this one is closed too, and its number may now belong to another file. */
 static void close_file(const struct vm_moved *m)
 {
     struct stat info;

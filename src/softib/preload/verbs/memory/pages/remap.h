@@ -19,7 +19,7 @@ enum vm_moves {
                              * memory with I/O in flight */
 };
 
-/* A registered region, in a list while it is registered. */
+/* A registered region; it is in a list until it is deregistered. */
 struct vm_region {
     uint64_t from, to;              /* registered range */
     uint64_t shared_from, shared_to; /* the part that others can map; empty if both are equal */
