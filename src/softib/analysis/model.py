@@ -45,8 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Counts(Result):
-    """Name and sizes of a fabric, as COUNTS.tsv defines them; null if the source does not state
-    it."""
+    """Name and sizes of a fabric; null if the source does not state it."""
 
     name: str
     switches: int | None

@@ -150,7 +150,7 @@ def audit(
 def _unlike_running(
     source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> list[str]:
-    """Return the defaults of the copy of a running fabric that may differ from the running manager's settings."""
+    """Return the default settings of the twin's manager that may differ from those of the running manager."""
     from softib.monitor.opening import is_live
 
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]
@@ -175,7 +175,7 @@ def _rehearse(
     from softib.api.running.staging import staged
     from softib.tenants.rehearsal import rehearse
 
-    twin = up(load(source), name=f"rehearsal-{os.getpid()}", sm_config=options, partitions=partitions)
+    twin = up(load(source), name=f"rehearsal-{os.getpid()}", bound=True, sm_config=options, partitions=partitions)
     try:
         key = mkey or _configured_mkey(options)
         evidence = _read(twin.name, key, managers, steps)

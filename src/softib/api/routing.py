@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
                 write_text(path, "".join(f"{guid:#018x}\n" for guid in guids))
                 files[f"{kind}_guid_file"] = str(path)
     except OSError as error:
-        raise InputError(f"{folder}: cannot write there: {error.strerror or error}") from None
+        raise InputError(f"{folder}: cannot write there: {os_reason(error)}") from None
     return files
 
 

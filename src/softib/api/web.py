@@ -66,13 +66,14 @@ def prepared(
     history: str | os.PathLike[str] | None,
     notice: Notice,
     steps: Steps = unwatched,
+    mkey: int = 0,
 ) -> Served:
-    """Return a source of :func:`serve` with its arguments, before it is read."""
+    """Return a source of :func:`serve` with its arguments, before it is read. ``mkey``: the M_Key of its manager."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
         raise InputError("the token is too short; use at least 16 characters")
-    served = _served(source, every, notice, steps)
+    served = _served(source, every, mkey, notice, steps)
     if jobs is not None:
         served.jobs = os.fspath(jobs)
         from softib.analysis.jobs.files import read_jobs
@@ -138,7 +139,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
     return Past(history)
 
 
-def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice, steps: Steps) -> Served:
+def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, notice: Notice, steps: Steps) -> Served:
     from softib.monitor.opening import PREFIX, is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
@@ -151,7 +152,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
 
         def opened() -> Opened:
-            one = open_source(name)
+            one = open_source(name, mkey)
             if one.other_subnets:
                 notice(one.other_subnets)
             return one

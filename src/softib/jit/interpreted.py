@@ -6,12 +6,11 @@ runs as a Python function while the cache has no machine code for it and the est
 calls in this process is less than :data:`SHARE` of the cost of compiling it. A process that repeats its
 work until it is stopped judges each call alone, by :data:`CALL_SHARE`. No state is kept
 between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the
-kernel, makes them faster. Both ways give the same result. What Numba types as int64 is Python's int
-here, since NumPy's narrow numbers would wrap around: arrays are passed as memoryviews, except those
-of uint64, which wrap around in both ways, and those of kernels that take rows of arrays
-(``rows=True``). A kernel whose loops are slow in Python may have another form there
-(``Kernel.in_python``).
-``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
+kernel, makes them faster. Both ways give the same result. Numba's int64 is Python's int here, since NumPy's narrow
+numbers would wrap around. Arrays are passed as memoryviews, with two exceptions: arrays of uint64, which wrap around in
+both ways, and those of kernels that take rows of arrays (``rows=True``). A kernel whose loops are slow in Python may
+have another form there (``Kernel.in_python``). ``tests/jit/test_interpreted.py`` runs every kernel with an estimate
+both ways.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
     """Run ``k`` in Python."""
     import numpy as np
 
-    with np.errstate(over="ignore"):  # of uint64, as in machine code
+    with np.errstate(over="ignore"):  # overflow of uint64 is allowed, as in machine code
         return python_of(k)(*(args if k.rows else [_viewed(a) for a in args]))
 
 
@@ -119,8 +118,8 @@ def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """Return NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if
-    arguments are."""
+    """Return a NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if the arguments
+    are."""
     import numpy as np
 
     def allocator(allocate: Callable[..., np.ndarray]) -> Callable[..., Any]:

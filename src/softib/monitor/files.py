@@ -271,7 +271,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
     try:
         problems = read_counters(Path(file), f)
     except UnreadableFile:
-        if out is None:  # else a tool that found no port above its threshold
+        if out is None:  # otherwise the output of a tool that found no port above its threshold
             raise
         problems = []
     _from_fabric(f, rows, reading)

@@ -23,7 +23,7 @@ import numpy as np
 
 from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError, MissingLibrary, UnreadableFile
+from softib.errors import InputError, MissingLibrary, UnreadableFile, os_reason
 from softib.extras import install_command
 from softib.monitor.history_tables import (
     interval_of,
@@ -110,7 +110,7 @@ class History:
                 self._hour = hour
                 self.compact(now)
         except OSError as error:
-            raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
+            raise InputError(f"{self.folder}: the history cannot be written: {os_reason(error)}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
         """Store a round's state of the subnet manager in ``manager/``, in one file per day (the
@@ -286,7 +286,7 @@ class History:
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
         """Return one port's history: an :class:`Interval` whose rows are not ports but this port's
-        intervals, oldest first. None of them: no rows."""
+        intervals, oldest first. Without intervals it has no rows."""
         table = (
             self.connect()
             .sql(

@@ -1,14 +1,14 @@
 """Increases of counters between two readings, if known; and consecutive intervals as one table of
 observations.
 
-Counters of a port never decrease by themselves and stop at the largest value of their field (IBA
-16.1.3.5). So increases are unknown in these cases: a counter decreased (it was cleared, or the
-device restarted); another counter of its port decreased in that interval (all were cleared
-together, and this one may have exceeded its old value since); a counter is at its largest value; a
-port is missing in one of the readings. No increase is ever negative. A level, ``stuck_NAME``,
-reports a counter at its largest value: 1: it is there; 2: it reached it in this interval, so it
-counted an unknown number; 0: it is below. ``least_port_fec_corrected_symbol_ctr`` is the known
-minimum of that counter's increase, if it reached or passed its largest value.
+Counters of a port never decrease by themselves and stop at the largest value of their field (IBA 16.1.3.5). So
+increases are unknown in these cases: a counter decreased (it was cleared, or the device restarted); another counter of
+its port decreased in that interval (all were cleared together, and this one may have exceeded its old value since); a
+counter is at its largest value; a port is missing in one of the readings. No increase is ever negative. The level
+``stuck_NAME`` of a counter is
+1 if the counter is at its largest value, 2 if it reached that value in this interval (so that its
+increase is unknown), and 0 below that value. ``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
+counter's increase, if it reached or passed its largest value.
 """
 
 from __future__ import annotations

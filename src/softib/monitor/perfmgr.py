@@ -129,7 +129,7 @@ class Poller:
     ):
         self.shard, self._shared = shard, shared
         self.left_out: frozenset[str] = frozenset()
-        """Of :data:`COLLECTORS`."""
+        """Those of :data:`COLLECTORS` that rounds leave out."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
@@ -171,7 +171,7 @@ class Poller:
         oldest_s = time.time() - (0.0 if self._stale else self._rediscover_s)
         discovery = latest_discovery(self.wire, config, self._shared, oldest_s)
         if discovery.db.sm_port < 0:
-            why = "; ".join(discovery.problems[:2]) or "the link of the port is down"
+            why = "; ".join(discovery.problems[:2]) or "the port's link is down, or it answers only with its M_Key"
             raise MadTimeout(f"no subnet can be seen: {why}")
         self.problems = discovery.problems
         lid = PortInfo.lid.get(discovery.db.port_info)

@@ -98,7 +98,7 @@ class PerDevice:
         return len(self._order) - self._at + len(self._held)
 
     def take(self, room: int) -> np.ndarray:
-        """At most ``room`` requests. Requests to silent devices are dropped: see :meth:`dropped`."""
+        """Return at most ``room`` requests. Requests to silent devices are dropped: see :meth:`dropped`."""
         fresh = max(0, room - len(self._held))
         candidates = np.concatenate([self._held, self._order[self._at : self._at + fresh]])
         self._at = min(len(self._order), self._at + fresh)

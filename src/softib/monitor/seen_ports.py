@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, os_reason
 from softib.input_files import json_document
 from softib.monitor.exporter.labels import hca_name, port_guids
 from softib.monitor.reading import Reading
@@ -111,7 +111,7 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """Expect these from the next round on; for a shard, its ports and their far ends."""
+        """Expect these ports from the next round on; for a shard, its ports and their far ends."""
         kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
         kept |= (ports.peer >= 0) & kept[ports.peer]
         self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
@@ -160,7 +160,7 @@ class SeenPorts:
             _write(self.path, self.ports)
         except OSError as error:
             if not self._unkept:
-                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses its content")
+                self.notice(f"{self.path}: cannot be written ({os_reason(error)}); a restart loses its content")
             self._unkept = True
         else:
             self._unkept = False
@@ -200,7 +200,7 @@ def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
             try:
                 _write(path, {k: p for k, p in ports.items() if k not in wanted})
             except OSError as error:
-                raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+                raise InputError(f"{path}: cannot be written: {os_reason(error)}") from None
     return [down[k] for k in sorted(wanted)]
 
 
@@ -278,7 +278,7 @@ def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Complete or absent. Raises :class:`OSError`."""
+    """Write ``text`` so that the file is complete or absent. Raises :class:`OSError`."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     os.replace(part, path)

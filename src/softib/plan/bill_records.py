@@ -27,7 +27,7 @@ class BillItem(Result):
     total_low: float | None
     total_high: float | None
     source: str
-    """Of the price."""
+    """Source of the price."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class SwitchPlace(Result):
     switches: str
     """start, middle or end of the racks in use."""
     metres: float | None = None
-    """Of all cables."""
+    """Total length of all cables."""
     optical_links: int | None = None
     low: float | None = None
     high: float | None = None
@@ -116,7 +116,7 @@ class CableList(Result):
     ancillary: list[str]
     """Names of the other fabrics on the floor."""
     links: int
-    """Of all fabrics."""
+    """Number of links of all fabrics."""
     management_switches: int
     """Ethernet switches on the floor."""
     racks: int

@@ -71,7 +71,7 @@ class DesignRow(Result):
     kind: str
     """The generator's kind of topology."""
     parameters: dict[str, Any]
-    """Of the generator."""
+    """Parameters of the generator."""
     room: int
     """Number of hosts for which its leaves have ports."""
     host_ports: int
@@ -107,7 +107,7 @@ class DesignComparison(Result):
     name: str
     hosts: int
     adapters: int
-    """Of each host."""
+    """Adapters of each host."""
     gpus: int | None
     generation: str
     radix: int
@@ -160,7 +160,7 @@ class AddedHosts(Result):
     source: str
     hosts: int
     adapters: int
-    """Of each host."""
+    """Adapters of each host."""
     new_leaves: list[str]
     new_upper_switches: int
     moved_cables: int
@@ -188,7 +188,7 @@ class NetworkTime(Result):
     network: str
     completion_us: float | None
     ratio: float | None
-    """To the first."""
+    """Time relative to that on the first network."""
     price: PriceRange | None
     per_price: float | None
     """Performance for the price, relative to the first."""

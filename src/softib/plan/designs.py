@@ -192,7 +192,10 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
                 taken["oversubscription"] = ratio
             usual = host_ports(radix, ratio), int(radix / (1 + ratio))
             hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
-            if (hosts, uplinks) != usual or radix % 2:  # an odd switch has no half that the generator would take
+            if (
+                hosts,
+                uplinks,
+            ) != usual or radix % 2:  # a switch with an odd number of ports has no half for the generator
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:

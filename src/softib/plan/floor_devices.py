@@ -50,7 +50,7 @@ def devices_of(fabrics: Sequence[Fabric], floor: Floor, shared: int | None) -> F
             leaf_of = _leaf_of(fabric, hosts)
             first = list(hosts)
             most = max(map(len, hosts.values()), default=0)
-            whole = [name for name in first if len(hosts[name]) == most]  # not the hosts of UFM
+            whole = [name for name in first if len(hosts[name]) == most]  # without the hosts of UFM
             continue
         theirs = [names[node].split(" ")[0] for node in adapters]
         if shared is None and not hosts.keys() & set(theirs):

@@ -202,7 +202,7 @@ class KnownPower(NamedTuple):
     """Power of devices as their vendors publish it."""
 
     watts: float
-    """Of the devices with a published figure."""
+    """Sum over the devices with a published figure."""
     unknown: Counter[str]
     """Number of devices without published power, by name."""
 

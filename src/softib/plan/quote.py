@@ -178,7 +178,7 @@ def check_quote(bill: Bill, lines: Sequence[Line]) -> QuoteComparison:
 
 
 def _by_length(bill: Bill, lines: Sequence[Line], role: str) -> list[Shortfall]:
-    """Longest needs first, each from the shortest sufficient offer."""
+    """Match the longest needs first, each with the shortest sufficient offer."""
     offers: Counter[tuple[str, float]] = Counter()
     for line in lines:
         if line.role == role:

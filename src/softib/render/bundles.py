@@ -17,7 +17,7 @@ __all__ = ["LOAD_STEPS", "MAX_LINES", "Bundle", "bundles", "ghosts", "load_class
 MAX_LINES = 3000
 """Lines of a drawing: the busiest and the faulty come first."""
 LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
-"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly full."""
+"""Thresholds of the load colours: the share of a link that uniform traffic at full rate needs; 1 = exactly full."""
 
 
 @dataclass

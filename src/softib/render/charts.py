@@ -58,7 +58,7 @@ def _nice(value: float) -> float:
 
 
 def heat_map(rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
-    """Return one row a switch, one cell a link (peer, load); colours as in the drawing."""
+    """Return one row per switch, one cell a link (peer, load); colours as in the drawing."""
     widest = max((len(cells) for _, cells in rows), default=0)
     if not widest:
         return ""

@@ -27,13 +27,12 @@ __all__ = ["LETTER", "MARGIN", "WIDTH", "Box", "draw", "place_boxes", "who"]
 
 WIDTH, TIER_HEIGHT, BOX_HEIGHT, MARGIN = 1160.0, 150.0, 26.0, 24.0
 LETTER, LONGEST = 6.0, 20
-"""Width of a letter, and letters of a label that runs upwards."""
+"""Width of a letter, and maximum number of letters of a vertical label."""
 
 
 @dataclass
 class Box:
-    """A box of the drawing: centre of its upper edge, size, label, and whether the label runs
-    upwards."""
+    """A box of the drawing: centre of its upper edge, size, label, and whether the label is vertical."""
 
     x: float
     y: float

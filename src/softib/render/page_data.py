@@ -1,6 +1,7 @@
 """The data of the page's tables, search and selection: the fabric as columns, once, as JSON inside the page.
 
-The script makes only the visible rows, so that a page of 10,000 hosts stays a file of a few MB that opens at once.
+The script renders only the visible rows, so that the page of a fabric with 10,000 hosts is a file of a few MB that
+opens at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from softib.iba.smp import PortInfo
 __all__ = ["MAX_CABLES", "finding_ports", "page_data", "script_json"]
 
 MAX_CABLES = 200_000
-"""Cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit.
+"""Maximum number of cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit.
 """
 
 

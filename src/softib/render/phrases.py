@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from softib.analysis.model import Made, Report
+from softib.analysis.model import Made, Report, RoutingPart
 from softib.diags.finding import Severity
 from softib.diags.view import gbps_text
 from softib.plural import counted, plural
@@ -27,6 +27,7 @@ __all__ = [
     "made",
     "percent",
     "plan_facts",
+    "routing_remarks",
     "size_text",
     "tiles",
     "time_text",
@@ -96,7 +97,7 @@ def _notes(comparison: PlanComparison, status: str) -> str:
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
-"""The remark on tables that no engine has just made."""
+"""Remark on tables that were not just computed by an engine."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,21 @@ def headline(report: Report) -> tuple[str, str]:
         return "warn", f"{none}, but the fabric could not be brought up; see the notes."
     if routing.unreachable:
         return "warn", f"{none}, but {counted(routing.unreachable, 'pair')} of ports cannot reach each other."
+    if remarks := routing_remarks(routing):
+        return "warn", f"{none}: every pair of hosts arrives, but {'; '.join(remarks)}."
     return "good", f"{none}: every pair of hosts arrives, and no credit loop can form."
+
+
+def routing_remarks(part: RoutingPart) -> list[str]:
+    """Return the limits of tables that carry the packets of all CAs without a credit loop."""
+    remarks = []
+    if n := part.switch_unreachable:
+        remarks.append(f"{counted(n, 'pair')} from a switch {plural(n, 'has', 'have')} no path")
+    if part.answer_loop:
+        remarks.append("a credit loop can form with answers on the SL of the request")
+    if part.switch_loop:
+        remarks.append("a credit loop can form with packets from and to switches")
+    return remarks
 
 
 def _noted(infos: int) -> str:
@@ -186,8 +201,8 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """Return the sums behind the percentage, with their own percentage if hosts of different rates
-    make it differ."""
+    """Return the sums from which the percentage is computed, and their ratio if it differs because hosts have
+    different rates."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"

@@ -29,14 +29,19 @@ HEADER = 42
 
 @dataclass(frozen=True)
 class Timing:
-    """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0
-    for all others); ``forth_ps``: from the departure of its last byte at the link's rate to the
-    arrival in memory, the sum of all delays except queues; ``answer_ps``: from the arrival until the
-    sender's completion (negative if that is earlier); ``ramp_ps``: the part of ``forth_ps``
-    by which packets are slower than the link until the adapter fetches at its full rate;
-    ``memory_ps``: the part of ``forth_ps`` for the last packet into memory; ``behind_ps``: the same
-    after another packet, at the full rate; ``lead_ps``: from its begin until its first byte, or a
-    READ's request, leaves the adapter; ``ramped`` bool: the message ends before the ramp does."""
+    """Times of messages in ps, int64 by message ("its" is the message's).
+
+    * ``request_ps``: from its begin until a READ's data begins to leave (0 for all others).
+    * ``forth_ps``: from the departure of its last byte at the link's rate to the arrival in memory, the sum of all
+      delays except queues.
+    * ``answer_ps``: from the arrival until the sender's completion (negative if that is earlier).
+    * ``ramp_ps``: the part of ``forth_ps`` by which packets are slower than the link until the adapter fetches at its
+      full rate.
+    * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.
+    * ``behind_ps``: the same after another packet, at the full rate.
+    * ``lead_ps``: from its begin until its first byte, or a READ's request, leaves the adapter.
+    * ``ramped`` bool: the message ends before the ramp does.
+    """
 
     request_ps: np.ndarray
     forth_ps: np.ndarray

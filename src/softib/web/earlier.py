@@ -95,7 +95,7 @@ class Earlier:
         if served.past is not None and at_s < began:
             kept = served.past.maps.at(at_s)
             if kept is not None:
-                with self._lock:  # many requests for the same time judge it once
+                with self._lock:  # many requests for the same time evaluate it once
                     return self._before(at_s, kept, now)
         changes = list(self._changes)
         one = next((c for c in reversed(changes) if c.time_s <= at_s), changes[0] if changes else None)

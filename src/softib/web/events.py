@@ -119,7 +119,7 @@ class Event:
     portnum: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """``time`` and the others by their names."""
+        """Return ``time`` and the other fields by name."""
         document = asdict(self)
         return {"time": document.pop("time_s"), **document}
 
@@ -135,7 +135,7 @@ class Events:
         self._counts: dict[str, int] = {}
         self._masters: dict[int, str] = {}
         self.number = 0
-        """The total number."""
+        """Total number of events."""
         self.listener: Callable[[Event], None] | None = None
         """Called with each event that is kept."""
 
@@ -239,7 +239,7 @@ class Events:
         return [keys[i] for i in np.flatnonzero(there & up[at]).tolist()]
 
     def manager(self, watch: ManagerWatch, at_s: float) -> None:
-        """Traps and sweeps of a running fabric, and its managers."""
+        """Record traps and sweeps of a running fabric, and its managers."""
         raised = {trap: n for trap, n in watch.reported.get("traps", {}).items() if trap.startswith("trap_")}
         for trap, n in raised.items():
             times_more = n - self._counts.get(trap, 0)
@@ -277,7 +277,7 @@ class Events:
         self._masters = now
 
     def findings(self, before: Iterable[Finding], now: Iterable[Finding], at_s: float) -> None:
-        """Findings that appeared, and those that disappeared."""
+        """Record findings that appeared, and findings that disappeared."""
         old, new = ({_about(f): f for f in some} for some in (before, now))
         came, went = ([f for key, f in some.items() if key not in rest] for some, rest in ((new, old), (old, new)))
         self._add(came, lambda f: _finding(at_s, f, f.severity.name.lower(), ""))

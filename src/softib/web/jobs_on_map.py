@@ -37,7 +37,7 @@ class JobsOnMap:
 
     @staticmethod
     def stamp(file: str) -> float:
-        """Changes with the file."""
+        """Return a value that changes with the file."""
         try:
             return os.stat(file).st_mtime
         except OSError:
@@ -45,8 +45,8 @@ class JobsOnMap:
 
     @classmethod
     def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """Raises :class:`UnreadableFile` and :class:`InputError` for a file without jobs.
-        ``result`` may be brought up by this call."""
+        """Return the jobs of ``file`` on the map. Raises :class:`UnreadableFile` and :class:`InputError` for a file
+        without jobs. ``result`` may be brought up by this call."""
         return cls.placed(read_jobs(file), result, seen, drawn)
 
     @classmethod

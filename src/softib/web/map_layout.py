@@ -136,8 +136,8 @@ def _blocks(
 
 
 def _across(blocks: int, width: float, height: float) -> int:
-    """Return the number of blocks side by side for which the whole is about as wide as a screen,
-    and its last row is not nearly empty."""
+    """Return the number of blocks side by side for which the map has about the proportions of a screen and its last
+    row is not nearly empty."""
     n = np.arange(1, blocks + 1)
     rows = -(-blocks // n)
     return int(n[np.argmin(np.abs(np.log(n * width / (rows * height) / ASPECT)) + 0.5 * (rows * n - blocks) / n)])

@@ -113,7 +113,7 @@ def _rows(ports: ObservedPorts) -> dict[tuple[int, int], int]:
 
 
 def _cables(ports: ObservedPorts) -> frozenset[Cable]:
-    """Return its cables, in the form of :mod:`softib.web.remembered`."""
+    """Return the cables of ``ports``, in the form of :mod:`softib.web.remembered`."""
     rows = np.flatnonzero(ports.peer > np.arange(len(ports)))
     peer = ports.peer[rows]
     a = zip(ports.node_guid[rows].tolist(), ports.portnum[rows].tolist(), strict=True)

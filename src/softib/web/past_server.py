@@ -178,7 +178,7 @@ class PastServer:
         return ObservedPorts(guid, ports.portnum, ports.switch, ports.node, ports.lid, ports.peer, ports.rate_gbps)
 
     def _whose(self) -> dict[int, int]:
-        """Maps PortGUIDs to NodeGUIDs of HCAs."""
+        """Return the NodeGUID of each PortGUID of HCAs."""
         f = self.fabric()
         if f is None:
             return {}
@@ -209,7 +209,7 @@ class _Maps:
 
 
 class _One:
-    """One topology alone."""
+    """A source with a single topology."""
 
     def __init__(self, since_s: float, ports: ObservedPorts):
         self._since, self._ports = since_s, ports

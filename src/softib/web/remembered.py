@@ -82,7 +82,7 @@ class Remembered:
 
 
 def cables_of(f: Fabric) -> frozenset[Cable]:
-    """All cables with two ends."""
+    """Return all cables with two ends."""
     rows = np.flatnonzero(f.linked)
     guid = f.node_guid[f.port_node]
     a = list(zip(guid[rows].tolist(), f.port_num[rows].tolist(), strict=True))

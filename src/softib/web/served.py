@@ -187,7 +187,7 @@ class Served:
         return now
 
     def _happened(self, before: Now | None, now: Now) -> None:
-        """The events between two refreshes."""
+        """Record the events between two refreshes."""
         if before is None or self.collector is None:
             return
         at = self.clock()
@@ -237,7 +237,7 @@ class Served:
                 self._now = replace(self._now, rules=rules, version=self._now.version + 1)
 
     def _name(self, guid: int) -> str:
-        """Return the data of a node by NodeGUID, as on the map."""
+        """Return the name of a node on the map, by NodeGUID."""
         assert self._now is not None
         row = np.flatnonzero(self._now.seen.fabric.node_guid == np.uint64(guid))
         return self._now.names[int(row[0])] if len(row) else f"{guid:#018x}"
@@ -273,7 +273,7 @@ class Served:
             )
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
-            copy = replace(result, fabric=fabric.copy())  # the check brings it up if it is not
+            copy = replace(result, fabric=fabric.copy())  # the check brings up the copy if the fabric is not up
             # as `softib check` of the same fabric: its snapshot has no priorities, on which the rules for managers
             # are based
             if self.laboratory:
@@ -322,7 +322,7 @@ class Served:
             self._rest(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def _rest(self, seconds: float) -> bool:
-        """Wait, unless a reading is asked for. Returns whether :meth:`run` ends."""
+        """Wait, unless a reading is requested. Return whether :meth:`run` ends."""
         with self._rounds:
             self._rounds.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
         return self._stop.is_set()

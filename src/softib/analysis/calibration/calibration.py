@@ -24,7 +24,7 @@ CHANGE = 1.25
 LEAST = 0.03
 """Minimum change of a row's time, as a share, that counts as a dependency."""
 ROWS = 2
-"""Rows that it must move."""
+"""Minimum number of rows that a constant must move."""
 SHARES = (1.0, 0.6, 0.36)
 """Start values of the fit for a rate that may be hidden, as factors."""
 MOST = 0.35

@@ -111,7 +111,7 @@ class Coverage(Suggests, Result):
         write_text(path, self.certificate)
 
     def table(self) -> Table:
-        """Return one row a tier: directions, planned, proven."""
+        """Return one row per tier: directions, planned, proven."""
         return Table(columns(self.tiers, TierCoverage))
 
     def lines(self) -> list[str]:

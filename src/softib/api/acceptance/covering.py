@@ -33,9 +33,9 @@ Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
 LEAST_PARTS = 3
-"""Number of parts of a round from which on its rates have a standard error."""
+"""Minimum number of parts of a round for which its rates have a standard error."""
 SENDS = 0.01
-"""A port counts as sending from this share of its link's rate on: acknowledgements use less."""
+"""A port counts as sending above this share of its link's rate: acknowledgements use less."""
 ROUNDS = 40
 LIDS = "no port of a host has a LID"
 
@@ -54,7 +54,7 @@ class CoverOptions(TypedDict, total=False):
     """Options of a run."""
 
     rounds: int
-    """At most (40)."""
+    """Maximum number of rounds (40)."""
     seconds: float
     """Seconds for which the counters are watched in each round (1)."""
     program: str
@@ -62,8 +62,8 @@ class CoverOptions(TypedDict, total=False):
     size: int
     """Bytes of a message (1 MiB)."""
     adaptive: bool | None
-    """Plan for adaptive routing. None: if the switches' tables have it. True with a file: softib's
-    manager turns it on."""
+    """Plan for adaptive routing. None: only if the switches' tables have groups of adaptive routing. True with a
+    file: softib's manager turns it on."""
     ssh_config: str | os.PathLike[str]
     base_port: int
     """First TCP port for perftest's exchange (18515)."""

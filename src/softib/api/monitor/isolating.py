@@ -187,7 +187,6 @@ def release_isolated(
 
 @contextmanager
 def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
-    from softib.live.umad_client.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
@@ -195,15 +194,11 @@ def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Record
     if name is None:
         yield None, None
         return
-    if not 0 <= mkey < 1 << 64:
-        raise InputError(f"mkey={mkey:#x}: use a number of 64 bits")
-    opened = open_source(name)
-    if mkey:
-        opened = replace(opened, wire=KeyedWire(opened.wire, mkey))
+    opened = open_source(name, mkey)
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")
-        ):  # two would spend the budget twice
+        ):  # two processes at once would spend the budget twice
             yield opened, Records(opened.memory) if opened.memory is not None else None
     finally:
         opened.close()

@@ -32,10 +32,9 @@ __all__ = ["Observed", "TopView", "observe"]
 
 
 class TopView(Suggests):
-    """The busiest ports, those that wait most and those with most errors, of ``source`` (a running
-    fabric or ``umad:DEVICE``), and the activity of the hosts of ``jobs`` (a file as in
-    :func:`jobs_on`). A context manager. Raises :class:`InputError` for another source,
-    :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
+    """The ports of ``source`` (a running fabric or ``umad:DEVICE``) with the highest loads, the longest waits and the
+    most errors, and the activity of the hosts of ``jobs`` (a file as in :func:`jobs_on`). A context manager. Raises
+    :class:`InputError` for another source, :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
     """
 
     orders: tuple[str, ...] = ("busy", "waiting", "errors", "jobs")

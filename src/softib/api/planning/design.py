@@ -86,7 +86,7 @@ class Designs(Suggests):
         return paths
 
     def rows(self) -> list[DesignRow]:
-        """Return one row a design."""
+        """Return one row per design."""
         return [_row(d) for d in self._designs]
 
     def table(self) -> Table:

@@ -142,7 +142,7 @@ def packets(run: RunResult) -> dict[str, Any]:
 
 
 def jobs(run: RunResult) -> dict[str, Any]:
-    """Return one row a job."""
+    """Return one row per job."""
     times = run.job_times()
     return {
         "job": [j.name for j in times],
@@ -174,7 +174,7 @@ def ports(run: RunResult) -> dict[str, Any]:
 
 
 def phases(phases_of_run: Phases) -> dict[str, Any]:
-    """Return one row a phase."""
+    """Return one row per phase."""
     return {"shift": phases_of_run.shifts, "took_us": phases_of_run.took_ps / 1e6, "most_flows": phases_of_run.most}
 
 

@@ -328,7 +328,6 @@ def compare(
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
     from softib.plan.price_book import read_book
-    from softib.sim.packet.options import network_of
     from softib.workloads.workload import read
 
     if isinstance(networks, str) or not networks:
@@ -337,16 +336,10 @@ def compare(
     work = read(workload)
     if work.fabrics:
         raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a comparison takes jobs of one")
+    names = [name if _ethernet(name) else _generation(name) for name in networks]
     fabric = as_fabric(source)
     first = main_generation(result_of(fabric).fabric)
-    wanted: list[str] = []
-    for name in networks:
-        if name.partition(",")[0] in ETHERNET:
-            network_of(name)
-        else:
-            name = _generation(name)
-        if name not in (*wanted, first):
-            wanted.append(name)
+    wanted = [name for name in dict.fromkeys(names) if name != first]
     base = simulate(fabric, work, layer=layer, engine=engine, seed=seed, record=record)
     if base._run is None:
         raise InputError("phases with barriers have no messages to compare; leave barrier out")
@@ -354,6 +347,16 @@ def compare(
     for name in wanted:
         comparison.add(name)
     return comparison
+
+
+def _ethernet(name: str) -> bool:
+    """Return whether this is a network of Ethernet. Raises :class:`InputError` for wrong options of one."""
+    from softib.sim.packet.options import network_of
+
+    if name.partition(",")[0] not in ETHERNET:
+        return False
+    network_of(name)
+    return True
 
 
 def _generation(name: str) -> str:

@@ -214,6 +214,25 @@ class Runs:
     whole: Workload | None = None
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise :class:`InputError` for a record that the layer or the network does not have."""
+        from softib.sim.packet.profiles import host_figures
+
+        r = self.record
+        if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
+            raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
+        if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
+            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
+        if r.samples and self.layer == "static":
+            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
+        host_figures(r.hosts)
+        self._interval_ps  # noqa: B018  (raises for a wrong text)
+
+    @property
+    def _interval_ps(self) -> int:
+        """Interval between samples; 0: about a hundredth of the run."""
+        return _picoseconds(self.record.samples) if isinstance(self.record.samples, str) else 0
+
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Make the run, optionally with ``changes`` (then on the tables of ``engine``). Raises
         :class:`InputError` if the workload does not fit."""
@@ -242,6 +261,8 @@ class Runs:
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
+        if changes is None:
+            self._check_ports(result.fabric)
         by_manager = engine is not None or bool(
             manager_settings(changes or {})
         )  # a dump holds no AR groups, no CC tables
@@ -300,24 +321,23 @@ class Runs:
         messages = run.messages.only(run.messages.job == job)
         return run_messages(run, messages, self.layer, Recording(), self.record.progress)
 
-    def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
+    def _check_ports(self, fabric: Any) -> None:
+        """Raise :class:`InputError` for a port of the record that the fabric does not have."""
         from softib.analysis.simulation.result import named_port
+
+        for name in self.record.counters:
+            named_port(fabric, name)
+        for name in self.record.ports:
+            port_row(fabric, name)
+
+    def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
         from softib.analysis.simulation.run import Recording
 
         if not recorded:
             return Recording(jobs_apart=apart)
         r = self.record
-        for name in r.counters:
-            named_port(fabric, name)
-        if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
-            raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
-        if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
-            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
-        if r.samples and self.layer == "static":
-            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
-        interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
-        return Recording(bool(r.samples), interval, ports, r.trace, apart, packets=r.packets)
+        return Recording(bool(r.samples), self._interval_ps, ports, r.trace, apart, packets=r.packets)
 
     def _phases(self, tables: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It uses all hosts, and its only option is a size."""

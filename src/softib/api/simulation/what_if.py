@@ -155,9 +155,8 @@ def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def congestion_settings() -> dict[str, Any]:
-    """Return congestion control that makes five senders along a chain share one sink fairly (Jain's
-    index above 0.95, 0.9 of the link): OpenSM's options. The sources' table has entries of i / 8
-    packet times."""
+    """Return settings of congestion control with which five senders along a chain share one sink fairly (Jain's
+    index above 0.95, 0.9 of the link): OpenSM's options. Entry i of the sources' table is i / 8 packet times."""
     sls = range(16)
     return {
         "congestion_control": True,

@@ -67,7 +67,7 @@ class NvmeDiscovery(Result):
     entries: list[NvmePort]
 
     def lines(self) -> list[str]:
-        """Return an entry a line."""
+        """Return one line per entry."""
         return [f"{e.nqn}  {e.address} port {e.port}" for e in self.entries]
 
 
@@ -108,7 +108,7 @@ class NvmeTransfer(Result):
     """Result of compare: the namespace holds the data."""
 
     def line(self) -> str:
-        """It, in words."""
+        """Return the result in one line.sult in one line."""
         if self.operation == "flush":
             return f"flushed in {self.seconds:.3f} s"
         if self.equal is not None:
@@ -141,7 +141,7 @@ class NvmeBench(Result):
     latency_max_us: float
 
     def line(self) -> str:
-        """It, in words."""
+        """Return the result in one line.sult in one line."""
         checked = "data verified" if self.verified else "data not verified"
         return (
             f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {counted(self.queues, 'queue')}: "

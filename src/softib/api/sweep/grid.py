@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softib.errors import InputError, LimitError, UnknownName
+from softib.errors import InputError, LimitError, UnknownName, os_reason
 from softib.plural import counted
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Journal:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, row]) + "\n")
         except OSError as error:
-            raise InputError(f"{self.path}: cannot write: {error.strerror or error}") from None
+            raise InputError(f"{self.path}: cannot write: {os_reason(error)}") from None
 
     def remove(self) -> None:
         """Remove the journal, because all rows are in the file."""
@@ -149,7 +149,7 @@ def check_appendable(path: str | os.PathLike[str]) -> None:
         if not there:
             target.unlink()
     except OSError as error:
-        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+        raise InputError(f"{target}: cannot write: {os_reason(error)}") from None
 
 
 MAX_POINTS = 1_000_000

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Sweep", "sweep"]
 
 Progress = Callable[[int, int], None]
-"""Called with the number of finished rows, and of all."""
+"""Called with the number of finished rows and the number of all rows."""
 BATCHES = 4
 """Number of runs per worker of a cluster between two polls."""
 

@@ -50,7 +50,7 @@ unsigned clients_poll(struct pollfd *fds)
     return count + 1;
 }
 
-/* Fill in `ready` with the interfaces of now. Return their number. */
+/* Fill in `ready` with the present interfaces. Return their number. */
 static unsigned describe(void)
 {
     unsigned n = interfaces ? *interface_count : 0;
@@ -94,7 +94,7 @@ static void greet(struct client *c)
     sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Every interface has joined its group, or has a reason for not joining. */
+/* Called when every interface has joined its group, or has a reason for not joining. */
 void clients_ready(const struct interface *all, const unsigned *n)
 {
     interfaces = all;

@@ -78,7 +78,7 @@ static void failed(struct group *g)
     waiting_drop(&g->waiting);
 }
 
-/* Set the membership from the MCMemberRecord of the answer (NULL: rejected, with `status`). */
+/* Set the membership from the MCMemberRecord in the answer (NULL: rejected, with `status`). */
 void group_answer(struct interface *i, struct group *g, const uint8_t *record, unsigned status)
 {
     struct ibv_ah_attr attr = { .port_num = (uint8_t)i->portnum, .is_global = 1 };

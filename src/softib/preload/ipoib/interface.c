@@ -186,7 +186,7 @@ int interface_start(struct interface *i)
     return 0;
 }
 
-/* The broadcast group is joined again, and may have another MTU, rate and SL. */
+/* Called when the broadcast group is joined again, possibly with another MTU, rate and SL. */
 int interface_renew(struct interface *i)
 {
     if (set_mtu(i) < 0)
@@ -195,8 +195,8 @@ int interface_renew(struct interface *i)
     return 0;
 }
 
-/* The port left the interface's partition, or has its P_Key elsewhere: no carrier until the broadcast group is joined
- * again. The queue pair and its number stay. */
+/* The port left the interface's partition, or has its P_Key at another index: no carrier until the broadcast group
+ * is joined again. The queue pair and its number stay. */
 static void interface_stop(struct interface *i)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };

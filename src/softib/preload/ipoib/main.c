@@ -17,7 +17,7 @@
 
 #define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
 #define MOST_FDS (1026 + IPOIB_INTERFACES * EACH)
-#define READY_MS 15000 /* an interface without an answer of the subnet administrator by then has no group */
+#define READY_MS 15000 /* interfaces that the subnet administrator has not answered by then have no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
 #define FIRST 9        /* argument */

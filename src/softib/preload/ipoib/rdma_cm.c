@@ -1,6 +1,6 @@
 /*
- * Connections by the kernel's rdma_cm device (linux/rdma_user_cm.h), with AF_IB addresses: port space IB carries any
- * service ID, and private data without a header of its own, as the kernel's ib_cm does for ib_ipoib.
+ * Connections through the kernel's rdma_cm device (linux/rdma_user_cm.h) with AF_IB addresses. Port space IB accepts
+ * any service ID, and private data without an additional header, as the kernel's ib_cm does for ib_ipoib.
  */
 #include "ipoib.h"
 
@@ -15,7 +15,7 @@
 #define SERVICE 0x1000000000000000u /* with the UD queue pair in the low 24 bits: Linux' IPOIB_CM_IETF_ID */
 #define TIMEOUT_MS 2000
 #define RETRIES 7
-#define RNR_RETRIES 2               /* few: TCP sends again, too (RFC 4755, 7.1) */
+#define RNR_RETRIES 2               /* few, since TCP retransmits too (RFC 4755, 7.1) */
 #define BACKLOG 1024
 #define PRIVATE_DATA 8              /* the UD queue pair, and the receive MTU with the encapsulation (RFC 4755, 6) */
 
@@ -95,7 +95,7 @@ int cm_listen_for(struct interface *i)
     return 0;
 }
 
-/* Begin to connect: the events of the id go on with it. */
+/* Begin to connect; the events of the id continue it. */
 int cm_resolve(struct connection *c)
 {
     struct rdma_ucm_resolve_addr r = { .timeout_ms = TIMEOUT_MS };

@@ -37,7 +37,7 @@ void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *sour
     (void)done; /* lost where the interface is down, as on a host */
 }
 
-/* Does the kernel's side want packets coalesced (ethtool -K ib0 gro on)? Checked from time to time. */
+/* Return whether the kernel requests coalescing (ethtool -K ib0 gro on). Checked from time to time. */
 static int coalescing_on(struct interface *i)
 {
     struct ethtool_value value = { .cmd = ETHTOOL_GGRO };
@@ -125,7 +125,7 @@ static void message_in(struct interface *i, struct coalescing *c, const struct i
     connected_repost(i, (unsigned)wc->wr_id);
 }
 
-/* Hands the kernel what has arrived, at most a batch. Returns the number of datagrams. */
+/* Pass the packets that have arrived to the kernel, at most a batch. Returns the number of datagrams. */
 int receive(struct interface *i)
 {
     struct ibv_wc wc[BATCH];

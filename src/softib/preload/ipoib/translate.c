@@ -25,7 +25,7 @@
 
 static const uint8_t none[HARDWARE_ADDRESS];
 
-/* The 20-byte address for one of six; zeros if it is unknown (the target of an ARP request). */
+/* Return the 20-byte address for one of six; zeros if it is unknown (the target of an ARP request). */
 static const uint8_t *hardware_of(struct interface *i, const uint8_t *mac)
 {
     const struct neighbour *n;

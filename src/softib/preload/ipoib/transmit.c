@@ -139,8 +139,8 @@ static void to_group(struct interface *i, unsigned type, uint8_t *packet, uint32
         group_send(i, g, packet, length);
 }
 
-/* The slow path: rare packets, and those that carry a hardware address. `packet` has room for an
- * encapsulation in front. */
+/* The slow path: rare packets, and packets that carry a hardware address. `packet` has room for an encapsulation in
+ * front. */
 static void slowly(struct interface *i, const uint8_t *destination, unsigned type, const uint8_t *packet, size_t length)
 {
     static uint8_t copy[ENCAPSULATION + PACKET];

@@ -109,8 +109,8 @@ static note_function *noter(void)
     return note;
 }
 
-/* `OCTETS` is the size from the arguments: of a block or of the vector; 0 if the call has an array
- * of counts. */
+/* `OCTETS` is the size according to the arguments: of a block or of the vector; 0 if the call has an array of
+ * counts. */
 #define COLLECTIVE(NAME, NUMBER, PARAMETERS, ARGUMENTS, OCTETS)                                                                        \
     EXPORT int NAME PARAMETERS;                                                                                                        \
     EXPORT int NAME PARAMETERS                                                                                                         \

@@ -7,9 +7,9 @@
  * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is
  * passed on, and the exit code is the program's, or 128 + the signal that ended it.
  *
- * SOFTIB_NETWORK is the descriptor of the connection to the node's network, where the program uses it (softib run
- * --net): a line says so when the network ends before the program. SOFTIB_FAILED is the end of a line that is printed
- * if the program fails.
+ * SOFTIB_NETWORK is the descriptor of the connection to the node's network, if the program uses it (softib run --net);
+ * if the network ends before the program, one line reports it. SOFTIB_FAILED is the end of a line that is printed if
+ * the program fails.
  *
  * SOFTIB_FABRIC is the directory of the fabric, SOFTIB_CONTROL the inode of its control socket, and SOFTIB_ENDING the
  * interpreter: when this fabric ends, the interpreter replaces this program and ends the user's
@@ -44,7 +44,8 @@ static void pass_on(int number)
     errno = before;
 }
 
-/* As softib.live.launch.child_watchdog.living: the daemon holds the lock, and the socket is not that of another one. */
+/* As in softib.live.launch.child_watchdog.living: the daemon holds the lock, and the socket is not another
+ * daemon's. */
 static bool is_alive(void)
 {
     char path[4096];
@@ -55,7 +56,7 @@ static bool is_alive(void)
     snprintf(path, sizeof path, "%s/lock", fabric);
     lock = open(path, O_RDWR | O_CLOEXEC);
     if (lock < 0)
-        return errno != ENOENT; /* without a descriptor or memory it is unknown */
+        return errno != ENOENT; /* without a descriptor or memory the answer is unknown */
     held = flock(lock, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
     close(lock);
     snprintf(path, sizeof path, "%s/control", fabric);
@@ -196,7 +197,7 @@ static void guard(void)
         return;
     setsid();
     signal(SIGTERM, SIG_DFL);
-    /* The guard keeps neither the ends of pipes nor the locks on ports. */
+    /* The guard closes the ends of pipes and the locks on ports. */
     if (syscall(SYS_close_range, 0, ~0U, 0) < 0 || open("/dev/null", O_RDWR) != 0 || dup(0) < 0 || dup(0) < 0)
         _exit(0);
     open_descriptors(&others, 0);

@@ -26,7 +26,7 @@ static void show(struct file *file, struct message *m, size_t length, uint8_t *t
     memcpy(to + file->head, m->mad, length < SOFTIB_UMAD_MAD ? length : SOFTIB_UMAD_MAD);
 }
 
-/* Read the announced message: all of it if it fits; otherwise the program gets the length and retries. */
+/* Read the announced message: the whole message if it fits; otherwise the program gets its length and retries. */
 static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t count)
 {
     size_t length = octets_of(&file->announced), size;
@@ -65,7 +65,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     return (ssize_t)(file->head + length);
 }
 
-/* The next message, if it fits into `count` bytes; it stays in the queue when it does not. */
+/* Read the next message if it fits into `count` bytes; otherwise it stays in the queue. */
 static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
 {
     bool roomy = count >= file->head + SOFTIB_UMAD_MAD; /* the first segment of any message fits */

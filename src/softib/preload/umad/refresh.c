@@ -1,10 +1,10 @@
 /*
  * Files of the view are current when a program opens them: the daemon writes them again on request.
  *
- * libibumad reads the whole P_Key table of a port, one file per entry, each time it looks up a port: saquery opened
- * 435 files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of the
- * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file
- * again sends another request.
+ * libibumad reads the whole P_Key table of a port, one file per entry, each time it looks up a port: saquery opened 435
+ * files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of the
+ * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file twice
+ * sends a further request.
  */
 #include "internal.h"
 

@@ -40,6 +40,12 @@ class TableProof(Result):
     """Number of pairs (CA, address of another device) without a path; null: not proved."""
     loop: tuple[str, ...] = field(default=(), metadata=key("credit_loop"))
     """Switch and egress port of each link of a credit loop; empty: none can form."""
+    switch_lost: int | None = field(default=None, metadata=key("switch_unreachable"))
+    """Number of pairs (switch, address of another device) without a path; null: not proved."""
+    switch_loop: tuple[str, ...] = field(default=(), metadata=key("switch_credit_loop"))
+    """The links of a credit loop that needs packets sent by switches, or to them."""
+    answer_loop: tuple[str, ...] = field(default=(), metadata=key("answer_credit_loop"))
+    """The links of a credit loop that needs answers with the SL of the request."""
 
     @property
     def is_fallback(self) -> bool:
@@ -61,17 +67,33 @@ class TableProof(Result):
         if self.lost:
             lines.append(f"{counted(self.lost, 'pair')} {plural(self.lost, 'has', 'have')} no path")
         if self.loop:
-            tail = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
-            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{tail}")
+            lines.append(f"a credit loop can form: {_cycle(self.loop)}")
+        if lines and not self.is_fallback:
+            lines[0] = f"tables by {self.engine}: {lines[0]}"
+        return lines
+
+    @property
+    def remarks(self) -> list[str]:
+        """Limits of tables that carry the traffic of all CAs, a line each."""
+        lines = []
+        if self.switch_lost:
+            pairs = f"{counted(self.switch_lost, 'pair')} {plural(self.switch_lost, 'has', 'have')}"
+            lines.append(f"packets of switches: {pairs} no path")
+        if self.answer_loop:
+            lines.append(f"answers on the SL of the request can form a credit loop: {_cycle(self.answer_loop)}")
+        if self.switch_loop:
+            lines.append(f"packets from and to switches can form a credit loop: {_cycle(self.switch_loop)}")
         return lines
 
     @property
     def verdict(self) -> str:
-        """One line if nothing is wrong; empty if there are :attr:`faults`."""
+        """One line if the tables have no fault, with their :attr:`remarks`; empty if there are :attr:`faults`."""
         if not self.good:
             return ""
         if self.lost is None:
             return f"tables by {self.engine}, not proved: run 'softib check' on this subnet"
+        if remarks := self.remarks:
+            return f"tables by {self.engine}: every pair of CAs arrives, without a credit loop; {'; '.join(remarks)}"
         return f"tables by {self.engine}: every pair arrives, no credit loop"
 
 
@@ -89,8 +111,20 @@ def prove_tables(
 
     vls = fewest_data_vls(db, config.max_op_vls)
     proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, vls)
-    loop = tuple(_channel(db, graph, c) for c in proof.credit_loop or ())
-    return TableProof(config.engine, routing.engine, reasons, proof.unreachable, loop)
+    loop, switch_loop, answer_loop = (
+        tuple(_channel(db, graph, c) for c in cycle or ())
+        for cycle in (proof.credit_loop, proof.switch_loop, proof.answer_loop)
+    )
+    return TableProof(
+        config.engine,
+        routing.engine,
+        reasons,
+        proof.unreachable,
+        loop,
+        proof.switch_unreachable,
+        switch_loop,
+        answer_loop,
+    )
 
 
 def _channel(db: Database, graph: SwitchGraph, channel: Channel) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 
 __all__ = ["Descriptors", "entering", "make_namespace"]
 
@@ -101,7 +101,7 @@ def _child(sock: socket.socket, taps: int) -> None:
         except InputError as error:
             sock.send(str(error).encode())
         except OSError as error:
-            sock.send(f"the network of the node could not be made: {error.strerror or error}".encode())
+            sock.send(f"the network of the node could not be made: {os_reason(error)}".encode())
     finally:
         os._exit(0)
 

@@ -58,7 +58,7 @@ class CmEvent(NamedTuple):
     kind: int
     status: int
     address: int
-    """Of its id."""
+    """Address of its ``rdma_cm_id``."""
     parameters: ConnParam
     private_data: bytes
 

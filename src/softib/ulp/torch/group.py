@@ -167,7 +167,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self.allreduce_coalesced(tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """Each of ``tensors`` of all, combined, at all."""
+        """Combine each of ``tensors`` of all ranks, at every rank."""
         flats, back = _flats(tensors)
 
         def begin(c: Channel) -> Steps:
@@ -196,7 +196,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     all_gather_single = _allgather_base
 
     def reduce_scatter(self, outs: list[torch.Tensor], ins: list[list[torch.Tensor]], opts: Any) -> dist.Work:
-        """``ins[0][r]`` of all, combined, to ``outs[0]`` of rank r."""
+        """Combine ``ins[0][r]`` of all ranks into ``outs[0]`` of rank r."""
         out, back = _flat(outs[0])
         flats, _ = _flats(ins[0])
         return self._run("reduce_scatter", [out], outs, lambda c: c.reduce_scatter(out, flats, opts.reduceOp), back)
@@ -211,7 +211,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     reduce_scatter_single = _reduce_scatter_base
 
     def alltoall(self, outs: list[torch.Tensor], ins: list[torch.Tensor], opts: Any = None) -> dist.Work:
-        """``ins[p]`` to ``outs[rank]`` of rank p."""
+        """Copy ``ins[p]`` to ``outs[rank]`` of rank p."""
         to, back = _flats(outs)
         flats, _ = _flats(ins)
         return self._run("all_to_all", flats, outs, lambda c: c.alltoall(to, flats), back)
@@ -219,7 +219,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     def alltoall_base(
         self, out: torch.Tensor, tensor: torch.Tensor, out_sizes: list[int], in_sizes: list[int], opts: Any = None
     ) -> dist.Work:
-        """:meth:`alltoall` of rows of one tensor, evenly where no sizes are given."""
+        """Run :meth:`alltoall` on the rows of one tensor, split evenly if no sizes are given."""
         whole, back = _flat(out)
         flat, _ = _flat(tensor)
         targets, sources = self._split(whole, out_sizes), self._split(flat, in_sizes)

@@ -8,7 +8,7 @@ end.
 The sender offers (tag, address, rkey, bytes); the receiver matches offers of one peer and tag in
 order, reads the data directly into place and confirms it. Up to ``EAGER`` bytes are part
 of the offer. This module has no tensors: memory is an address and a length.
-Links are what moves bytes (:class:`Links`): verbs, or a fake in a test.
+Links (:class:`Links`) move the bytes: verbs, or a fake in a test.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class VerbsLinks:
         link = self.links[peer]
         if not (link.probed or link.dead):
             link.probed = True
-            nothing = self.v.wr.SGE(self._base, 0, self._slots.lkey)  # pyverbs takes no request without one
+            nothing = self.v.wr.SGE(self._base, 0, self._slots.lkey)  # pyverbs requires at least one SGE
             wr = self.v.wr.SendWR(wr_id=PROBE, opcode=self.e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[nothing])
             wr.set_wr_rdma(0, 0)
             self._post_to(peer, link, wr)

@@ -59,7 +59,7 @@ class _Action(BaseModel):
 
 
 def add_action_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
 
     acting = threading.Lock()
 

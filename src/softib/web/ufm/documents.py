@@ -293,7 +293,7 @@ ERRORS = {
 
 
 def describe_answers(app: FastAPI) -> None:
-    """Enter the answers of success in the document of ``app``."""
+    """Add the answers on success to the document of ``app``."""
     document = app.openapi()
     schemas = document["components"]["schemas"]
     for (method, path), answer in ANSWERS.items():

@@ -117,7 +117,8 @@ class Gate:
             await self.outer(scope, receive, send)
 
     def _remembered(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
-        """Return the account of a name and password that were right before, without a thread or the database."""
+        """Return the account for a name and password that were verified before; this needs neither a thread nor the
+        database."""
         kind, _, value = headers.get(b"authorization", "").partition(" ")
         if prefix not in BY_NAME or kind.lower() != "basic" or CERTIFICATE in scope.get("state", {}):
             return None

@@ -54,7 +54,7 @@ class _External(BaseModel):
 
 
 def add_monitoring_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_application(app, served, service)
     _add_events(app, served, reading)
     _add_bad_ports(app, served, service, reading)
@@ -185,20 +185,16 @@ def _peer(service: TenantService, end: CableEnd) -> dict[str, Any]:
 def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
     def unhealthy_rows() -> list[dict[str, Any]]:
         """Return the ports that are bad by the rules over counters, and those that are disabled."""
-        rows, seen, out = reading.rows, reading.seen, list[dict[str, Any]]()
+        rows, out = reading.rows, list[dict[str, Any]]()
         for f in served.now.rules:
             for place in f.where if f.severity > Severity.INFO else ():
                 row = None if place.portnum is None else rows.find(f"{place.guid:x}_{place.portnum}")
                 if row is not None:
-                    out.append(_unhealthy(f.code, f.message, rows.port(row)))
+                    out.append(_unhealthy(f.code, f.message, with_peer(row)))
         names = {one["port"] for one in out}
         for row in rows.disabled.tolist():
-            document, kept = rows.port(row), seen.find(rows.name(row))
-            before = {} if kept is None else seen.port(kept)
-            document |= {key: text for key, text in before.items() if key.startswith("peer")}
-            if "peer" not in document:
-                document |= _peer(service, rows.cable_end(row))
-            out += [_unhealthy("isolated", "the port is disabled", document)] * (document["name"] not in names)
+            if rows.name(row) not in names:
+                out.append(_unhealthy("isolated", "the port is disabled", with_peer(row)))
         disabled = {rows.cable_end(row).end for row in rows.disabled.tolist()}
         for name, port in list(service.state.isolated.items()):
             row = rows.find(name)
@@ -206,6 +202,14 @@ def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading
                 why = f"isolated at {_time(port.at_s)}, but it is not disabled now; release or isolate it"
                 out += [_unhealthy("isolated", why, rows.port(row))] * (rows.name(row) not in names)
         return out
+
+    def with_peer(row: int) -> dict[str, Any]:
+        """Return a port with the other end of its cable: while the link is down, as last read or as isolated."""
+        rows, seen = reading.rows, reading.seen
+        document, kept = rows.port(row), seen.find(rows.name(row))
+        before = {} if kept is None else seen.port(kept)
+        document |= {key: text for key, text in before.items() if key.startswith("peer")}
+        return document if "peer" in document else document | _peer(service, rows.cable_end(row))
 
     def _unhealthy(code: str, message: str, port: dict[str, Any]) -> dict[str, Any]:
         return {

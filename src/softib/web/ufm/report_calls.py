@@ -31,7 +31,7 @@ they appear, which may never happen: their job counts as completed."""
 
 
 def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     reports: OrderedDict[int, dict[str, Any]] = OrderedDict()
     lock = threading.Lock()
 

@@ -18,7 +18,7 @@ __all__ = ["add_snapshot_calls"]
 
 
 def add_snapshot_calls(app: FastAPI, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     last: tuple[FabricRows, dict[str, Any]] | None = None
 
     @app.get("/app/fabric_snapshot")

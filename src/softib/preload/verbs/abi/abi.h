@@ -164,7 +164,7 @@ int va_wake_writer(uint32_t number);
 void va_channel_join(struct va_cq *c, struct va_channel *ch);
 void va_channel_leave(struct va_cq *c);
 
-/* Objects whose events are delivered; events of others are stale. */
+/* Objects to which events are delivered; an event of any other object is stale. */
 void va_enroll(void *object);
 void va_dismiss(void *object);
 
@@ -182,9 +182,9 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int va_free_dm(struct ibv_dm *dm);
 struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
-/* Register a region; also of memory that the application did not allocate. */
+/* Register a region; its memory need not belong to the application. */
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
-/* Free the handle of a region; the region stays, or was freed before. */
+/* Free the handle of a region, without the region. */
 void va_forget_mr(struct ibv_mr *mr);
 /* Wait until no copy uses a key's memory, and free its entry. */
 void va_free_key(struct softib_key *k);

@@ -56,7 +56,7 @@ static void refuse(int error)
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs: %s\n", folder, strerror(-error));
 }
 
-/* Join the fabric at the first call. */
+/* Join the fabric, at the first call. */
 static int join(void)
 {
     const struct sv_device *of;

@@ -74,8 +74,7 @@ int va_dealloc_td(struct ibv_td *td)
     return 0;
 }
 
-/* Another handle to the same domain in this process, for the import from another process's
- * descriptor. */
+/* Another handle of this process to the same domain, imported by the descriptor of another process. */
 VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
     bool given = handle && handle <= __atomic_load_n(&vm_head(&va_engine.w)->domain_next, __ATOMIC_RELAXED);
@@ -280,10 +279,9 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 /*
- * The region's addresses are those of the registering process; here only its keys are used. Every
- * process with the region may deregister it for all (dereg_mr). After that no process copies with
- * it, requests of the others fail as with a wrong key, and they can only unimport it (see the man
- * page).
+ * The region's addresses are those of the registering process; here only its keys are used. Every process that shares
+ * the region may deregister it for all (dereg_mr). After that no process copies with it; requests of the other processes
+ * fail as with a wrong key, and they can only unimport it (see the man page).
  */
 /* Refused for device memory of a third process: deregistration would have to wait for two
  * processes. */

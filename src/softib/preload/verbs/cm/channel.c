@@ -160,8 +160,7 @@ void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to)
         kept = more;
         kept[n++] = event;
     }
-    /* Events after the last one of `id` are still in the socket; they must follow the ones put
-     * back. */
+    /* The events after the last one of `id` are still in the socket; they must follow those that were put back. */
     while (n && !cm_take(channel, channel->fd, &event)) {
         struct softib_cm_reply *more = realloc(kept, (n + 1) * sizeof *kept);
         if (!more)

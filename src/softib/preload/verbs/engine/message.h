@@ -1,4 +1,4 @@
-/* A message in transit between request.c, which sends it, and respond.c, which receives it. */
+/* A message in transit between request.c, its sender, and respond.c, its receiver. */
 #ifndef SOFTIB_VERBS_MESSAGE_H
 #define SOFTIB_VERBS_MESSAGE_H
 

@@ -67,7 +67,7 @@ void ve_record_enter(bool acts);
 /* The program took completions: later events have the current time. */
 void ve_record_taken(void);
 void ve_record_leave(bool idle);
-/* One event, between both. */
+/* Record one event between ve_record_enter and the end of the call. */
 void ve_record(uint16_t type, uint16_t opcode, uint32_t qpn, uint32_t peer, uint32_t octets);
 
 #endif

@@ -58,7 +58,8 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     return ve_done(requester_status);
 }
 
-/* A dead responder posts no receives. A waiting requester checks from time to time, because the daemon may be busy. */
+/* A dead responder posts no receives. A waiting requester checks this from time to time, because the daemon may be
+ * busy. */
 static bool waits_for_the_dead(struct message *m)
 {
     struct ve_qp *q = m->q;

@@ -40,7 +40,7 @@ struct sv_label { /* for traps */
 struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction directions[2], const struct sv_label *label);
 /* Return whether `cell` counts exactly these paths. */
 bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction directions[2]);
-/* End of counting by the owner; the counts stay. */
+/* The owner ends counting; the counts stay. */
 void sv_cell_retire(struct softib_cell *cell);
 
 static inline void sv_cell_touch(struct softib_cell *cell)

@@ -57,7 +57,7 @@ struct sv_path {
     uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
     uint8_t vl;         /* on the first link */
     uint16_t choices;      /* numbers of different paths, at most SV_PATH_CHOICES; 1: no switch chooses */
-    uint32_t rest;      /* during the walk: rest of the path's number */
+    uint32_t rest;      /* during the walk: the part of the path's number that is not used yet */
     uint32_t keep_us;   /* pause after which the flow may change its path; 0: each message may, UINT32_MAX: never */
     uint16_t links;     /* links that packets pass, up to the loss */
     uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
@@ -100,8 +100,9 @@ unsigned sv_data_vls(const uint8_t *info);
 /* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
 unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl);
 
-/* Return the port of switch `node` for packets of `route`: `egress` from its table, or a port of the LID's group:
- * that of the path's number if the switch routes adaptively, any if `egress` is down. SV_NO_PORT: dropped. */
+/* Return the port of switch `node` for packets of `route`: `egress` from its table; if the switch routes
+ * adaptively, the port of the LID's group that the path's number selects; if `egress` is down, any port of the
+ * group. SV_NO_PORT: dropped. */
 uint32_t sv_adapted(const struct sv_shared_fabric *b, uint32_t node, const struct sv_route_key *route, struct sv_path *path, uint32_t egress);
 
 #endif

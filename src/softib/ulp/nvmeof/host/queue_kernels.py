@@ -44,7 +44,7 @@ MONOTONIC = 1
 RECEIVED, SENT = 0, 1
 """Low bits of wr_id; above them, from bit 8, the slot of the receive."""
 DONE, LOST, TIMED_OUT, STOPPED, CORRUPT = range(5)
-"""How :func:`transfer` ends."""
+"""Results of :func:`transfer`."""
 IO_READ, IO_WRITE, COMPARE, ZEROES = int(Io.READ), int(Io.WRITE), int(Io.COMPARE), int(Io.WRITE_ZEROES)
 SGL = 0x40
 """Flags of a command whose data is described by an SGL."""

@@ -89,7 +89,7 @@ class Controller:
     discovery: bool
     kato_ms: int
     seen_s: float
-    """When the admin queue last had a command."""
+    """Time of the last command of the admin queue."""
     cc: int = 0
     csts: int = 0
     io_queues: int = MAX_IO_QUEUES

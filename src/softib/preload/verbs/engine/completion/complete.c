@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The socket for sending to it; -1: none. Opened only when a thread sleeps, which is rare. */
+/* The socket for sending to that process; -1: none. Opened only when a thread sleeps, which is rare. */
 static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -101,8 +101,8 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
 #define AHEAD 128 /* entries for which a ring gets pages in advance */
 
 /*
- * The entry has pages. After this call the next one also has pages, because the owner reads it
- * before it is written. Without room, the ring stops growing from the next time that it is empty.
+ * The entry has pages. After this call the next one also has pages, because the owner reads it before it is written. If
+ * there is no room, the ring stops growing when it is next empty.
  */
 static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -115,7 +115,8 @@ static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
         return entries - place > 1;
     while (size > entries)
         size /= 2;
-    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that still uses the old size sees an old completion */
+    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that still uses the old size finds an old
+                                                          * completion */
     return true;
 }
 
@@ -146,7 +147,7 @@ bool ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     } else {
         write_completion(cq, &ring[producer & (cq->size - 1)], cqe);
     }
-    if (cq->channel) /* otherwise it can never be armed */
+    if (cq->channel) /* without a channel it can never be armed */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
     if (armed == 2 || (armed == 1 && (solicited || cqe->status != IBV_WC_SUCCESS))) {

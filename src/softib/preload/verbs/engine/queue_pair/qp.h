@@ -20,7 +20,7 @@ struct ve_write_target {            /* write_fastpath.c: target of the last writ
     uint64_t named;                 /* the responder's entry in the table of numbers */
     uint64_t epoch;                 /* of the flow */
     uint64_t from, length;          /* mapped range, in remote addresses */
-    char *here;                     /* `from`, in this process */
+    char *here;                     /* the address of `from` in this process */
     uint64_t request, answer;       /* dwords on the wire, without payload */
 };
 
@@ -49,7 +49,8 @@ struct ve_qp {
     bool overran;                   /* send_cq has, and a completion is lost */
     bool early;                     /* retry the head early: a receive was posted, or the program polls */
     bool listed;                    /* in e->waiting */
-    uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` moves in modify and query only */
+    uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` changes only in modify and
+                                     * query */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: time of the last attempt without a receive */

@@ -21,7 +21,7 @@
 #define SPINS 1000
 #endif
 
-bool ve_fences = true; /* until membarrier is known to be available */
+bool ve_fences = true; /* until it is known whether membarrier is available */
 
 static bool barrier(int command)
 {
@@ -67,7 +67,7 @@ static void wait_for(const struct softib_qp *s)
     for (uint32_t spins = 1; seen % 2 && __atomic_load_n(&s->copies, __ATOMIC_ACQUIRE) == seen; spins++) {
         vm_relax();
         if (spins % SPINS == 0)
-            sched_yield(); /* it may wait for this processor */
+            sched_yield(); /* the other thread may wait for this processor */
     }
 }
 

@@ -25,7 +25,7 @@ static inline void ve_copies_begin(struct ve_qp *q)
     if (__builtin_expect(ve_fences, false))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter has the barrier */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter issues the barrier */
 }
 
 static inline void ve_copies_end(struct ve_qp *q)

@@ -13,7 +13,8 @@
 
 #include "../../memory/processor.h"
 
-/* glibc 2.32 and later define it. A weak reference, so that a library built for an older glibc uses it too where it is. */
+/* Defined by glibc 2.32 and later. The reference is weak, so that a library built for an older glibc uses it if it
+ * exists. */
 extern char __libc_single_threaded __attribute__((weak));
 #define VE_ONE_THREAD (&__libc_single_threaded && __libc_single_threaded)
 

@@ -49,8 +49,8 @@ void ve_missed(struct ve_engine *e);
 /* Called when a thread polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
 /*
- * A thread polls continuously and does all the work: ns for which the timer thread leaves it to that thread, since a
- * descheduled timer thread would hold its locks. 0: the timer thread checks itself.
+ * A thread that polls continuously does all the work. Return the ns for which the timer thread leaves it to that
+ * thread, since a descheduled timer thread would hold its locks. 0: the timer thread checks itself.
  */
 uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: use its default. */
@@ -58,9 +58,9 @@ uint64_t ve_nap(struct ve_engine *e, bool idle);
 /* Work is due sooner than the shortest sleep: wait for it without sleeping. */
 bool ve_waits_awake(struct ve_engine *e);
 /*
- * Called when the program fetches an event of a peer's action. Deliver due completions first: a
- * sender's completion, one ACK after its data, must not come after the answer to the data. (On a
- * wire it cannot, and perftest's ib_send_lat -e, with one channel for both CQs, would lose count.)
+ * Called when the program fetches an event of a peer's action. Deliver due completions first: a sender's completion
+ * arrives one ACK after its data, and must not come after the answer to the data. (On a wire it cannot come later;
+ * perftest's ib_send_lat -e, with one channel for both CQs, would lose count.)
  */
 void ve_before_event(struct ve_engine *e);
 /* Return whether the timer thread wakes up in time by itself. */

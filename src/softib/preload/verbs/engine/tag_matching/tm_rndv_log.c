@@ -1,7 +1,7 @@
 /*
- * A log, next to the tag list, of matched rendezvous that their senders must still complete. If a
- * sender is killed between the match and the FIN, the receiver completes the request itself, like
- * an HCA whose READ is no longer answered.
+ * A log, next to the tag list, of matched rendezvous that their senders must still complete. If a sender is killed
+ * between the match and the FIN, the receiver completes the request itself, like an HCA whose READ is no longer
+ * answered.
  */
 #include "../completion/complete.h"
 #include "../receive.h"
@@ -45,7 +45,7 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
         __atomic_store_n(&o->owner, e->w.owner, __ATOMIC_RELEASE);
         return o;
     }
-    return NULL; /* the log is full: this rendezvous is lost if this process is killed */
+    return NULL; /* the log is full: if this process is killed, this rendezvous is lost */
 }
 
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *o)

@@ -32,7 +32,7 @@ static int populate(const struct vm_heap *w, uint64_t from, uint64_t octets)
 {
     int error;
 
-    do /* libsoftib's madvise handles the memory of programs */
+    do /* libsoftib's madvise is for the memory of programs */
         error = syscall(SYS_madvise, vm_at(w, from), octets, POPULATE_WRITE) ? errno : 0;
     while (error == EINTR || error == EAGAIN);
     return error == EFAULT ? ENOSPC : error; /* EFAULT: it would have been a SIGBUS */

@@ -14,8 +14,9 @@ struct vm_moved;
 
 enum vm_moves {
     VM_STAYS,               /* private memory stays private */
-    VM_MOVES,               /* … unless its pages may be held */
-    VM_MOVES_ALWAYS,        /* … unless a device may hold its pages: the program never registers memory with I/O in flight */
+    VM_MOVES,               /* private memory moves, unless its pages may be held */
+    VM_MOVES_ALWAYS,        /* private memory moves, unless a device may hold its pages: the program never registers
+                             * memory with I/O in flight */
 };
 
 /* A registered region, in a list while it is registered. */
@@ -34,8 +35,8 @@ struct vm_region {
 };
 
 /*
- * Add a region; its whole pages of private memory become shared according to `moves`. `helpers`:
- * number of threads that write no memory meanwhile.
+ * Add a region; its whole pages of private memory become shared according to `moves`. `helpers`: number of library
+ * threads that write no memory meanwhile.
  */
 void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, enum vm_moves moves, unsigned helpers);
 /* Change the access right of a region. */
