@@ -97,6 +97,11 @@ class TableProof(Result):
         return f"tables by {self.engine}: every pair arrives, no credit loop"
 
 
+def _cycle(links: tuple[str, ...]) -> str:
+    tail = f" → … ({counted(len(links), 'link')})" if len(links) > SHOWN_LINKS else " → the first"
+    return " → ".join(links[:SHOWN_LINKS]) + tail
+
+
 @small_work_in_python(repeated=True)
 def prove_tables(
     db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig, most: int | None = None
