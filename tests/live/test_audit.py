@@ -132,7 +132,7 @@ def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
         words = softib.words("run", "--fabric", "one", "--", "opensm", *args, "-f", str(log))
         manager = subprocess.Popen(words, env=softib.env, stdout=subprocess.DEVNULL)
         try:
-            until = time.monotonic() + 60
+            until = time.monotonic() + 240  # ends a hang
             while not log.exists() or "SUBNET UP" not in log.read_text():
                 assert time.monotonic() < until and manager.poll() is None
                 time.sleep(0.1)

@@ -19,7 +19,7 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 from softib.iba.smp import PortInfo
 from softib.jit import table
 
-__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "OUTCOME_FIELDS", "Outcome", "Tables", "perf_capabilities", "tables_of"]
+__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "Outcome", "Tables", "perf_capabilities", "tables_of"]
 
 
 ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT | CapMask.RSFEC_COUNTERS
@@ -162,12 +162,15 @@ Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
 * ``reregisters`` uint32[ports]: number of Sets that asked the clients of an end port to register again
 """
 
-OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")
-Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
+Outcome: Any = table(
+    "Outcome",
+    "row client_row client_port served fate reply_row reply_answer forward_row forward_answer forward_port counts",
+)
 """Results of a batch (:func:`softib.agents.kernels.serve.serve`). ``row`` int64[n]: the request of
 each answer. ``client_row``, ``client_port`` int64[n]: the request and the end port of MADs for
 clients, filled from the back. ``served`` int64[2]: the number of answers, and of MADs for
-clients."""
+clients. The others belong to the servers of a running fabric (:func:`softib.live.exchange_kernels.answer`),
+and are empty elsewhere: with two tables, the machine code that answers MADs would be compiled twice."""
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025

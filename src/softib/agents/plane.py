@@ -163,7 +163,8 @@ class AgentPlane:
         columns have no rows."""
         self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
         rows, client_rows, client_ports = np.zeros((3, n), np.int64)
-        self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
+        unused = [np.zeros(0, np.int64)] * (len(Outcome._fields) - 4)
+        self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64), *unused)
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
         """Let the link at ``port`` fail, or train again, as an event of the hardware and not of a

@@ -46,6 +46,8 @@ class TenantOptions:
     addresses other than loopback."""
     client_ca: str | os.PathLike[str] | None = None
     """PEM file of the CA whose client certificates identify accounts."""
+    mkey: int = 0
+    """The M_Key of the subnet's manager, if ports answer only with it (0: none)."""
 
 
 def serve_tenants(
@@ -58,7 +60,6 @@ def serve_tenants(
     every: float = 2.0,
     jobs: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
-    mkey: int = 0,
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
 ) -> None:
@@ -78,9 +79,9 @@ def serve_tenants(
     tls = None if tenants.certificate is None else tls_of(tenants.certificate, tenants.client_ca)
     if tenants.client_ca is not None and tls is None and is_loopback(host):
         raise InputError("client_ca needs TLS; add certificate")
-    served = prepared(source, token, every, jobs, history, mkey, notice)
+    served = prepared(source, token, every, jobs, history, notice, mkey=tenants.mkey)
     with ExitStack() as held:
-        service = _service(source, tenants, mkey, notice, held)
+        service = _service(source, tenants, notice, held)
         from softib.web.ufm.app import gate_of
 
         if tls is None and not is_loopback(host):
@@ -91,7 +92,7 @@ def serve_tenants(
         )
 
 
-def _service(source: str, tenants: TenantOptions, mkey: int, notice: Notice, held: ExitStack) -> TenantService:
+def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStack) -> TenantService:
     """Return the service; ``held`` closes it, and then releases its locks on the subnet and on the manager's file."""
     from softib.monitor.opening import is_live, open_source
     from softib.tenants.accounts import Account
@@ -107,8 +108,8 @@ def _service(source: str, tenants: TenantOptions, mkey: int, notice: Notice, hel
     held.enter_context(lock_subnet(_subnet_name(source), path))
     if isinstance(manager, FileManager):
         held.enter_context(lock(manager.lock_path(), str(manager.file), path))
-    intruders = IntruderWatch(lambda: _listening(source, mkey), time.time)
-    service = TenantService(path, lambda: open_source(source, mkey), manager, intruders=intruders)
+    intruders = IntruderWatch(lambda: _listening(source, tenants.mkey), time.time)
+    service = TenantService(path, lambda: open_source(source, tenants.mkey), manager, intruders=intruders)
     held.callback(service.close)
     if not service.accounts.all():
         password = secrets.token_hex(16)  # hexadecimal, so that it never begins with "-" like an option

@@ -34,7 +34,6 @@ def serve(
     every: float = 2.0,
     jobs: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
-    mkey: int = 0,
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
     steps: Steps = unwatched,
@@ -47,8 +46,7 @@ def serve(
     access unless a ``token`` is given. On any other ``host`` a token is required, and is generated
     if none is given. ``jobs``: a file for :func:`jobs_on`, which is read again when it changes.
     ``history``: a directory of ``softib exporter --history``, or ``http://HOST:9090`` of a
-    Prometheus server, for the time before the start. ``mkey``: the M_Key of the subnet's manager, where ports
-    answer only with it. ``ready`` is called with the address to open;
+    Prometheus server, for the time before the start. ``ready`` is called with the address to open;
     ``steps`` wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or
     a related error if the source, the jobs or the history cannot be read, if the extra ``serve`` is
     not installed, or if the address is in use; :class:`PeerError` if there is no answer.
@@ -56,7 +54,7 @@ def serve(
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
 
-    served = prepared(source, token, every, jobs, history, mkey, notice, steps)
+    served = prepared(source, token, every, jobs, history, notice, steps)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
 
 
@@ -66,11 +64,11 @@ def prepared(
     every: float,
     jobs: str | os.PathLike[str] | None,
     history: str | os.PathLike[str] | None,
-    mkey: int,
     notice: Notice,
     steps: Steps = unwatched,
+    mkey: int = 0,
 ) -> Served:
-    """Return a source of :func:`serve` with its arguments, before it is read."""
+    """Return a source of :func:`serve` with its arguments, before it is read. ``mkey``: the M_Key of its manager."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:

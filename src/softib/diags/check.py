@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from softib.diags.cables.counters import error_counters, stated_bit_errors
+from softib.diags.cables.counters import error_counters, lost_links, stated_bit_errors
 from softib.diags.cables.links import inactive_links, slow_links
 from softib.diags.cables.modules import fec_modes, module_readings
 from softib.diags.cabling_plan.compare import compare
@@ -133,6 +133,7 @@ CHECKS = (
     unjudged_cables,
     unjudged_shapes,
     unexplained_cables,
+    lost_links,
     unreadable_records,
 )
 """Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they

@@ -301,9 +301,8 @@ class UnitCache(_Cache):
         return None
 
     def _linkable(self, needs):
-        """Compile the shared kernels that stored machine code calls. Return False if this process has one of them under
-        another symbol, because a value that it freezes has changed since: the stored code would call an address that
-        does not exist."""
+        """Compile the shared kernels that stored machine code calls. Return False if this process gives one of
+        them another symbol, because a frozen value has changed: the stored code would then call a missing address."""
         below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
         for called, args, symbol in needs:
             dispatcher = entry(below[called])

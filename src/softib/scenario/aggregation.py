@@ -82,8 +82,8 @@ def _behind(
     trees: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
     """Return two lists. The first has for each all-reduce those that it waits for: at each node of a streaming tree
-    with n OSTs, those of the n-th job before its own, by the time at which they begin (rails of one job go together).
-    The second has the all-reduces of each job, in this order, by (tree, node)."""
+    with n OSTs, these are the all-reduces of the n-th job before its own, in the order in which jobs begin (rails of
+    one job count as one). The second has the all-reduces of each job, in this order, by (tree, node)."""
     queues: dict[tuple[int, int], list[list[int]]] = {}
     behind: list[tuple[int, ...]] = [()] * len(trees)
     for i in sorted(range(len(trees)), key=lambda i: (reductions[i].start_ps, i)):

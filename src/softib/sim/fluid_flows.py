@@ -177,10 +177,9 @@ def _paths_of(first: np.ndarray, channel: np.ndarray, row: np.ndarray) -> tuple[
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
-    """Return the paths with two kinds of extra channels: in front of
-    a link limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the
-    start, a separate one for each message with a static rate or without any link (to itself, or
-    between ports 0; ``port`` is -1)."""
+    """Return the paths with two kinds of extra channels. A link limited by credits has one in front of it, with the
+    rate of one VL (``port`` is -2 - port). A message with a static rate, or without any link (to itself, or between
+    ports 0), has one at the start of its path (``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))

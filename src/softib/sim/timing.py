@@ -65,11 +65,11 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     """Return :class:`Timing` of messages on their paths; ``gbps``: of the link through which each
     one's data arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
 
-    A WRITE or SEND: half a pair of adapters, fetching of payload that is not inline, the path, the
-    other half, the last packet into memory (after the previous one, if writing that to memory takes
-    longer than the last packet on the wire); the acknowledgement leaves ``ack_ns`` after the arrival of
-    the last packet, takes the reverse path, and the program sees it ``cqe_ns`` later. A READ's request
-    takes the path to the responder, and an ATOMIC's response the reverse path.
+    For a WRITE or SEND, the times are: half a pair of adapters, fetching of payload that is not inline, the path, the
+    other half, and the last packet into memory (after the previous one, if writing that to memory takes longer than the
+    last packet on the wire). The acknowledgement leaves ``ack_ns`` after the arrival of the last packet and takes the
+    reverse path, and the program sees it ``cqe_ns`` later. A READ's request takes the path to the responder, and an
+    ATOMIC's response the reverse path.
     """
     half, cqe, ack = half_ps[m.src], profile.cqe_ns * 1000, profile.ack_ns * 1000
     mtu = np.maximum(laid.mtu, 1)

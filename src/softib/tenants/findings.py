@@ -39,8 +39,8 @@ def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s:
     out, here, refused = list[Finding](), guid_text(view.here), list[Intrusion]()
     for one in intrusions:
         ended_s = one.ended_s(now_s)
-        is_own = one.where == here and one.trap != BAD_QKEY and one.key & DEFAULT_BASE == DEFAULT_BASE
-        if not is_own:
+        from_service = one.where == here and one.trap != BAD_QKEY and one.key & DEFAULT_BASE == DEFAULT_BASE
+        if not from_service:
             out.append(Finding("intruder", one.where, str(one), one.begun_s, ended_s))
         elif ended_s is None:
             refused.append(one)

@@ -241,7 +241,7 @@ class TenantService:
             return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
         problem = p.problem or (p.master.doubt if p.ready.is_set() else "the subnet has not been read yet")
         port = self.view.ports.get(self.view.manager)
-        waiting, pending = p.unfinished()
+        waiting, pending = p.open.counts()
         return Health(
             status="failed" if unwritable else "degraded" if problem else "ok",
             problem="; ".join(filter(None, (unwritable, problem))),
@@ -309,7 +309,7 @@ class TenantService:
 
     def _committed(self, done: list[Done]) -> None:
         if self.programmer is not None:
-            self.programmer.changed(done)
+            self.programmer.open.add(done)
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
         self.writer.mark(Mark(revisions, state, self.clock(), detail))

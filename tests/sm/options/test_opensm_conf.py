@@ -10,6 +10,7 @@ import pytest
 
 import softib
 from softib.live.internal_sm.settings import ManagerSettings
+from softib.sm.config import SmConfig
 from softib.sm.options.opensm_conf import PROGRAMMED, as_opensm_reads, shown
 from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, number
 from softib.sm.options.softib_options import ArConfig
@@ -149,6 +150,87 @@ def test_thresholds_of_congestion_control_lose_their_upper_bits(tmp_path, name, 
     assert f"does not fit into {bits} bits (0 to 15); OpenSM takes 10" in line
     conf.write_text(f"cc_sw_cong_setting_{name} 0x1a\n")
     assert softib.check_config(conf).good
+
+
+SHIFTS = {
+    "cc_cct 0:1,3:16383": None,
+    "cc_cct 1: 2, 3:4": None,
+    "cc_cct 0:1,4:1": "0:1,0:1",
+    "cc_cct 0:1,1:16384": "0:1,1:0",
+    "cc_cct 0:1,7:70000": "0:1,3:4464",
+    "cc_sw_cong_setting_credit_starvation_return_delay 3:7": None,
+    "cc_sw_cong_setting_credit_starvation_return_delay 5:20000": "1:3616",
+    "cc_sw_cong_setting_credit_starvation_return_delay 2:16384": "3:0",
+}
+"""Line → what stock OpenSM programmed instead, read with ``ibccquery`` (shift and multiplier of each entry; 0x4e20 and 0xc000 of
+CS_ReturnDelay)."""
+
+
+@pytest.mark.parametrize(("line", "programmed"), SHIFTS.items())
+def test_shifts_and_multipliers_lose_their_upper_bits(line, programmed):
+    remarks = as_opensm_reads(f"congestion_control TRUE\n{line}\n").remarks
+    assert [(r.kind, r.now) for r in remarks] == ([] if programmed is None else [("programmed", programmed)])
+    assert as_opensm_reads(f"{line}\n").remarks == []
+
+
+TAKEN = (
+    "cc_cct 0:1,2",
+    "cc_cct 0:1",
+    "cc_cct 0:1,3:4,",
+    "cc_ca_cong_setting_ccti_increase 0 1,1 2",
+    "cc_ca_cong_setting_ccti_increase 0 5",
+    "cc_ca_cong_setting_ccti_increase 3 0x7",
+    "cc_ca_cong_setting_ccti_increase 0 7 9",
+    "cc_ca_cong_setting_ccti_increase 16 1",
+    "cc_ca_cong_setting_ccti_increase 0 x",
+    "cc_ca_cong_setting_ccti_timer 0 65535",
+    "cc_ca_cong_setting_ccti_timer 0 70000",
+    "cc_ca_cong_setting_trigger_threshold 0 300",
+)
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("line", TAKEN)
+def test_lines_of_congestion_control_that_opensm_cannot_read_are_named(stock, tmp_path, line):
+    conf, out = tmp_path / "in.conf", tmp_path / "out"
+    conf.write_text(f"congestion_control TRUE\n{line}\n")
+    subprocess.run([stock("opensm"), "-F", conf, "-c", out], cwd=tmp_path, capture_output=True, timeout=60)
+    name = line.split(" ", 1)[0]
+    held = [row.split(None, 1)[1].strip() for row in out.read_text().splitlines() if row.startswith(f"{name} ")]
+    default = "(null)" if name == "cc_cct" else "0 0"
+    unread = all(row == default for row in held)
+    assert [r.kind for r in as_opensm_reads(conf.read_text()).remarks] == (["unreadable"] if unread else [])
+
+
+MISSING = {
+    "routing_engine ftree\nroot_guid_file": "ftree tables configured",
+    "routing_engine ftree\ncn_guid_file": "minhop tables configured",
+    "routing_engine file\nlfts_file": "minhop tables configured",
+    "prefix_routes_file": "minhop tables configured",
+}
+"""Beginning of a file of options → what stock OpenSM 3.3.23 logs if the path that follows does not exist: it routes."""
+
+
+@pytest.mark.parametrize("text", MISSING)
+def test_a_file_that_does_not_exist_ends_no_manager(tmp_path, text):
+    conf, path = tmp_path / "conf", tmp_path / "absent"
+    conf.write_text(f"{text} {path}\n")
+    notes: list[str] = []
+    config = ManagerSettings({}, str(conf), note=notes.append).read()
+    name = text.split()[-1]
+    assert config.engine == (text.split()[1] if "engine" in text else SmConfig().engine)
+    assert [note for note in notes if f"{name}: no file {path}" in note]
+    assert any(f"{name}: no file {path}" in line for line in softib.check_config(conf).opensm)
+
+
+def test_vls_above_fifteen_limit_nothing(tmp_path):
+    """Stock OpenSM brought links with VLCap VL0-14 from one VL to all of them with max_op_vls 6, 7, 15, 16, 33 and 255, read with ``smpquery``."""
+    conf = tmp_path / "conf"
+    for value, code in ((0, 0), (4, 4), (5, 5), (6, 5), (15, 5), (255, 5)):
+        conf.write_text(f"max_op_vls {value}\n")
+        notes: list[str] = []
+        assert ManagerSettings({}, str(conf), note=notes.append).read().max_op_vls == code
+        assert bool(notes) == (value > code) and softib.check_config(conf).good
 
 
 def _edited(lines: list[str], seed: int) -> str:

@@ -38,7 +38,7 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     found, said_notes = read_options(text, "opensm.conf")
     assert said_notes == [], "defaults are no news"
     said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
-    own = {*SOFTIB_OPTIONS, *CHAIN_FILES, "aggregation"}
+    own = {*SOFTIB_OPTIONS, *CHAIN_FILES, "aggregation", "link_policy_file"}
     assert set(OPTIONS) - said == own - {"babbling_port_policy"}, "stock OpenSM has none"
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]

@@ -75,8 +75,8 @@ class Calibrated:
 
 
 def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> Calibrated:
-    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if it
-    depends on none, or has too few rows for them."""
+    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if
+    the log depends on none of them, or has too few rows for them."""
     predict = _remembered(predict)
     start = {k.name: k.start for k in knobs}
     moved = {k.name: _moved(start, k, predict) for k in knobs}

@@ -225,7 +225,7 @@ def _partitions(name: str, text: str) -> ConfigCheck:
 
 
 def _options(name: str, text: str) -> ConfigCheck:
-    from softib.live.internal_sm.settings import ManagerSettings
+    from softib.live.internal_sm.settings import MISSING, ManagerSettings
     from softib.sm.options.file import unknown_to_opensm
     from softib.sm.options.opensm_conf import as_opensm_reads
     from softib.sm.options.opensm_defaults import DEFAULTS
@@ -252,6 +252,7 @@ def _options(name: str, text: str) -> ConfigCheck:
         ManagerSettings({}, name, note=softib.append).read()
     except SoftibError as why:
         softib.append(f"refused: {why}")
+    opensm += [line for line in softib if any(f": {key}: no file " in line for key in DEFAULTS if key in MISSING)]
     listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
     opensm.sort(key=_line)
     others = sorted((line for line in softib if line not in listed), key=_line)

@@ -22,7 +22,7 @@ from typing import Any
 from softib.errors import InputError, UnknownName
 from softib.fabric.faults.targets import node_at, port_at
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import port_named
+from softib.fabric.node_finder import port_named, split_port
 from softib.live.faults.fault_list import locations_of
 from softib.live.faults.options import KINDS, options_of, rate_option
 from softib.plain_yaml import load_yaml
@@ -89,7 +89,7 @@ def check_names(fabric: Fabric, nodes: Iterable[str], faults: Iterable[PlannedFa
     for fault in faults:
         of_node = KINDS[fault.kind].of_node
         for place in locations_of(fabric, fault.where, of_node) if fault.where else ():
-            (node_at if of_node or (fault.kind == "clear" and "[" not in place) else port_at)(fabric, place)
+            (node_at if of_node or (fault.kind == "clear" and split_port(place) is None) else port_at)(fabric, place)
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:

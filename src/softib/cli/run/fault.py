@@ -135,7 +135,7 @@ def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float 
         rate = float(locations[-1]) if len(locations) > 1 else None
     except ValueError:
         rate = None
-        if kind in _RATES and "[" not in locations[-1]:
+        if kind in _RATES and not any(sign in locations[-1] for sign in "[:/"):
             raise InputError(f"{locations[-1]!r} is not a number; fault {kind} takes NODE[PORT]... RATE") from None
     return list(locations if rate is None else locations[:-1]), rate
 

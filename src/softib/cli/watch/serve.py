@@ -126,16 +126,15 @@ def command(
         "every": every,
         "jobs": jobs,
         "history": history,
-        "mkey": mkey,
         "notice": print_notice,
         "ready": _Ready(source, as_json),
     }
     with contextlib.suppress(KeyboardInterrupt):
         if tenants is not None:
-            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca)
+            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca, mkey)
             softib.serve_tenants(source, options, **shown)
-        elif partitions or reload or certificate or client_ca:
-            raise InputError("--partitions, --reload, --certificate and --client-ca need --tenants DIR")
+        elif partitions or reload or certificate or client_ca or mkey:
+            raise InputError("--partitions, --reload, --certificate, --client-ca and --mkey need --tenants DIR")
         else:
             softib.serve(source, steps=Steps(), **shown)
     return 0

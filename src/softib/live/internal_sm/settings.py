@@ -20,10 +20,25 @@ from softib.sm.options.opensm_conf import shown
 from softib.sm.options.opensm_defaults import DEFAULTS
 from softib.sm.options.qos import QOS_OPTIONS
 
-__all__ = ["ManagerSettings"]
+__all__ = ["MISSING", "ManagerSettings"]
 
 SWEEP_INTERVAL_PS = 10 * 10**12
 """Interval at which switches are queried for changes (OpenSM's sweep_interval)."""
+
+
+MISSING = {
+    "root_guid_file": "the roots are found without it, as with OpenSM",
+    "cn_guid_file": "OpenSM's ftree is rejected, softib's takes all adapters for compute nodes",
+    "io_guid_file": "OpenSM's ftree is rejected, softib's takes all adapters for compute nodes",
+    "lfts_file": "engine file is rejected, as with OpenSM",
+    "pgrp_policy_file": "port groups are unknown",
+    "topo_policy_file": "engine chain is rejected",
+    "rch_policy_file": "engine chain is rejected",
+    "link_policy_file": "ports may train to all that they support",
+    "prefix_routes_file": "OpenSM gives no path to other subnets, softib those that routers report",
+}
+"""Files that an options file names → the consequence if the file does not exist. (OpenSM's updn
+and minhop do not read those of ftree.)"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class ManagerSettings:
             and not Path(options.get("torus_config", "/")).is_file()
         ):
             options.pop("torus_config", None)  # OpenSM's file names one whether it exists or not
+        self._without_missing_files(options)
         files = {k: v for k, v in (self.fallback | options | self.given).items() if k in ROUTE_KEYS}
         named = options.pop("partition_config_file", None)
         if named and not (partitions or self.partitions) and not Path(named).exists():
@@ -74,13 +90,22 @@ class ManagerSettings:
                 section |= {"qos": True, "qos_policy_file": policy}
             else:  # OpenSM's file names one whether it exists or not
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
-        routes = options.pop("prefix_routes_file", None)
-        if routes and Path(routes).is_file():  # likewise; by default routers report the subnets that they connect
-            section["prefix_routes_file"] = routes
+        section |= {key: options.pop(key) for key in ("prefix_routes_file", "link_policy_file") if key in options}
         first = settings_of(section)
         self._torus_without_qos(options | self.given, first)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | options | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
+
+    def _without_missing_files(self, options: dict[str, Any]) -> None:
+        """Remove the files that do not exist, and note the consequence. OpenSM refuses no options
+        file, and ``opensm -c`` names some files whether they exist or not."""
+        for key, consequence in MISSING.items():
+            path = options.get(key)
+            if path is None or Path(path).exists():
+                continue
+            del options[key]
+            if path != DEFAULTS.get(key):
+                self.note(f"{self.options}: {key}: no file {path}; {consequence}")
 
     def _without_effect(self, settings: dict[str, Any]) -> None:
         """Remove the values that OpenSM would not read from ``settings``: tables of QoS without

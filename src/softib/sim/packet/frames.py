@@ -163,7 +163,7 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
     end = octets - ICRC_SIZE - VCRC_SIZE
     for row in out:
         row[end:-VCRC_SIZE] = np.frombuffer(icrc(row[:end].tobytes()), np.uint8)
-    vcrcs(out[:, :-VCRC_SIZE], out[:, -VCRC_SIZE:])
+    vcrcs(out)
     return out
 
 

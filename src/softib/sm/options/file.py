@@ -87,6 +87,18 @@ def _direction(text: str) -> str:
     return text.lower()
 
 
+MOST_VLS = 5
+"""The code of 15 data VLs (OperationalVLs, IBA table 155)."""
+
+
+def _vls(text: str) -> int:
+    """a number from 0 to 5"""
+    n = int(text, 0)
+    if not 0 <= n <= 0xFF:
+        raise ValueError
+    return min(n, MOST_VLS)
+
+
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "routing_engine": ("engine", plain_text),
     "lmc": ("lmc", number(0, 7)),
@@ -109,7 +121,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "leaf_head_of_queue_lifetime": ("leaf_hoq_life", number(0, 31)),
     "vl_stall_count": ("vl_stall_count", number(0, 7)),
     "leaf_vl_stall_count": ("leaf_vl_stall_count", number(0, 7)),
-    "max_op_vls": ("max_op_vls", number(0, 5)),
+    "max_op_vls": ("max_op_vls", _vls),
     "local_phy_errors_threshold": ("local_phy_errors", number(0, 15)),
     "overrun_errors_threshold": ("overrun_errors", number(0, 15)),
     **LINK_OPTIONS,
@@ -133,6 +145,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **QOS_OPTIONS,
     "qos_policy_file": ("qos_policy_file", plain_text),
     "prefix_routes_file": ("prefix_routes_file", plain_text),
+    "link_policy_file": ("link_policy_file", plain_text),
     "congestion_control": ("congestion_control", truth),
     **CC_OPTIONS,
     "aggregation": ("aggregation", truth),
@@ -179,6 +192,12 @@ def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
             else {}
         )
         notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in engine_notes]
+    vls = stated.get("max_op_vls")
+    if isinstance(vls, int) and vls > MOST_VLS:
+        notes.append(
+            f"{name}:{stated.lines['max_op_vls']}: max_op_vls {vls} limits nothing, as with OpenSM; 1 to 5 stand for "
+            f"1, 2, 4, 8 and 15 VLs"
+        )
     lost = [key for key in stated.changed if key not in OPTIONS]
     unused = not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
     return ReadOptions(options, notes + [f"{name}: {note}" for note in unused])

@@ -28,6 +28,18 @@ VLS, ARBITRATION = 16, 64
 """Number of VLs in an SL2VL table, and of entries in an arbitration table (IBA 14.2.5.8, 14.2.5.9)."""
 SL2VL = f"a table of {VLS} VLs from 0 to 15"
 VLARB = f"a table of at most {ARBITRATION} VL:weight with VLs 0 to 14 and weights 0 to 255"
+CCT = "cc_cct"
+DELAY = "cc_sw_cong_setting_credit_starvation_return_delay"
+CCT_ENTRIES = 128
+"""Entries of a CongestionControlTable that OpenSM reads (OSM_CCT_ENTRY_MAX)."""
+SHIFTS = f"is not shift:multiplier with a shift from 0 to 3 and a multiplier from 0 to {0x3FFF}"
+BY_SL = {
+    "cc_ca_cong_setting_ccti_timer": "u16",
+    "cc_ca_cong_setting_ccti_increase": "u8",
+    "cc_ca_cong_setting_trigger_threshold": "u8",
+    "cc_ca_cong_setting_ccti_min": "u8",
+}
+"""Option that holds an SL and a value → the value's kind."""
 PROGRAMMED: dict[str, Field] = {
     "sm_sl": PortInfo.master_sm_sl,
     "subnet_timeout": PortInfo.subnet_timeout,
@@ -110,6 +122,8 @@ def as_opensm_reads(text: str) -> Stated:
             stated.remarks.append(Remark(line, name, value, "unknown"))
             continue
         new, readable = _read(KINDS[name], value)
+        if readable and new is not None:
+            readable = _congestion_readable(name, value)
         if readable:
             stated.values[name], stated.lines[name] = new, line
         if not readable or not _as_written(KINDS[name], value, new):
@@ -140,6 +154,21 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
     if kind == "other" and ":" not in text and " " not in text and text != NULL:
         return None, False
     return (None if text == NULL else text), True
+
+
+def _congestion_readable(name: str, text: str) -> bool:
+    """Return whether OpenSM reads ``text`` as a table of congestion control or as the value of an
+    SL (``osm_subnet.c``: opts_parse_cc_cct, parse_ca_cong_common)."""
+    if name == CCT:
+        return all(":" in entry for entry in _entries(text))
+    if name not in BY_SL:
+        return True
+    sl, _, value = text.partition(" ")
+    return strtoul(sl)[0] & 0xFF < VLS and _read(BY_SL[name], value.strip())[1]
+
+
+def _entries(text: str) -> list[str]:
+    return [entry for entry in text.split(",") if entry][:CCT_ENTRIES]
 
 
 def _as_written(kind: str, text: str, value: Value) -> bool:
@@ -213,6 +242,8 @@ def _verify(stated: Stated) -> None:
         out_of("sweep_interval", not interval, lease - 1)
         interval = _int(get("sweep_interval"))
         out_of("m_key_lease_period", interval >= lease, interval + 1 & 0xFFFF)
+    if get("congestion_control"):
+        _verify_shifts(stated)
     for name, component in PROGRAMMED.items():
         value = _int(get(name))
         if value > component.mask and (get("congestion_control") or not name.startswith("cc_")):
@@ -241,6 +272,26 @@ def _verify_table(stated: Stated, name: str) -> None:
     if not fits or written != programmed:
         why = f"is not {SL2VL if name.endswith('sl2vl') else VLARB}"
         stated.remarks.append(Remark(stated.lines.get(name, 0), name, text, "programmed", now, why))
+
+
+def _verify_shifts(stated: Stated) -> None:
+    """Compare shifts and multipliers with those that OpenSM programs: it reads 8 and 16 bits, and
+    writes ``shift << 14 | multiplier`` into 16 bits (``osm_congestion_control.c``)."""
+    for name, most in ((CCT, CCT_ENTRIES), (DELAY, 1)):
+        text = stated.values.get(name)
+        if not isinstance(text, str):
+            continue
+        programmed, exact = [], text.count(",") < most
+        for entry in _entries(text)[:most]:
+            words = entry.split(":", 1)
+            (shift, rest), (multiplier, tail) = (strtoul(word) for word in (words[0], words[-1]))
+            both = ((shift & 0xFF) << 14 | multiplier & 0xFFFF) & 0xFFFF
+            programmed.append(f"{both >> 14}:{both & 0x3FFF}")
+            exact = exact and (shift, multiplier) == (both >> 14, both & 0x3FFF) and not (rest + tail).strip()
+        if not exact:
+            why = SHIFTS if most == 1 else f"is not a table of at most {most} entries, or one {SHIFTS}"
+            now = ",".join(programmed)
+            stated.remarks.append(Remark(stated.lines[name], name, text, "programmed", now, why))
 
 
 def _numbers(text: str, count: int) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from softib.jit import small_work_in_python
 from softib.plural import counted, plural
 from softib.result import Result, key
 from softib.routing.engine import Routing, chain
@@ -96,11 +97,7 @@ class TableProof(Result):
         return f"tables by {self.engine}: every pair arrives, no credit loop"
 
 
-def _cycle(links: tuple[str, ...]) -> str:
-    tail = f" → … ({counted(len(links), 'link')})" if len(links) > SHOWN_LINKS else " → the first"
-    return " → ".join(links[:SHOWN_LINKS]) + tail
-
-
+@small_work_in_python(repeated=True)
 def prove_tables(
     db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig, most: int | None = None
 ) -> TableProof:

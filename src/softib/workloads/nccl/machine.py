@@ -207,8 +207,8 @@ MACHINES = {
 BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
 """A GPU's name alone means the vendor's node."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
-"""Links up to this rate (Gb/s) make each machine the default: the vendor's node with adapters of
-this generation. Above the last one it is dgx-b300."""
+"""The fastest links (Gb/s) for which each machine is assumed: the vendor's node with adapters of that
+generation. For faster links than the last it is dgx-b300."""
 
 
 def machine_of(name: str) -> Machine:

@@ -178,10 +178,9 @@ def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_g
 
 
 def parts_of(step: Step, took_us: float) -> dict[str, float]:
-    """Return the parts of a step, in µs of the mean stage: computing and optimizer, collectives of
-    tensor and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v
-    passes of a micro-batch), and the rest: messages that are not hidden, and stages that wait for the
-    longest one."""
+    """Return the parts of a step, in µs of the mean stage: computing and optimizer, collectives of tensor and of expert
+    groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v passes of a micro-batch), and the
+    rest. The rest is messages that are not hidden, and waiting for the slowest stage."""
     lay = step.layout
     compute = step.layer.times(step.layers * lay.interleave) + step.head.times(1 / lay.pipeline)
     micro = lay.micro_batches

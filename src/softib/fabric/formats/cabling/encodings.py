@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from softib.errors import UnreadableFile
 from softib.fabric.formats.cabling.sheet import sheets_of_text
 
-__all__ = ["decode"]
+__all__ = ["decode", "text_of"]
 
 WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1251", "koi8-r", "cp866")
 """Excel's encodings in western and central Europe and in Russia, those of older Macs, and the older Russian ones."""
@@ -50,6 +51,15 @@ def decode(data: bytes) -> str:
     if len(asian) == 1:
         return asian[0]
     return text if len(asian) > 1 or not with_headings or _has_headings(text) else next(iter(with_headings.values()))
+
+
+def text_of(data: bytes, name: str) -> str:
+    """Return the text of the list ``name``. Raises :class:`UnreadableFile` for binary data: a NUL among other
+    characters."""
+    text = decode(data)
+    if "\0" in text.rstrip("\0"):
+        raise UnreadableFile(f"{name}: binary data (a NUL byte); give a cabling list as text or as a workbook (.xlsx)")
+    return text
 
 
 def _has_headings(text: str) -> bool:

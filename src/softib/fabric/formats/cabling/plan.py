@@ -22,7 +22,7 @@ import numpy as np
 from softib.errors import UnknownFormat
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
-from softib.fabric.formats.cabling.encodings import decode
+from softib.fabric.formats.cabling.encodings import text_of
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.node_description import normal_label, plain_name, portnum_of_label
@@ -231,9 +231,10 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     start = head(path, 1 << 16)
     if is_workbook(start):
         return csv.parse_workbook(content(path, kind="workbook").data, shown_name(path))
-    if csv.looks_like_cabling(decode(start)):
+    text = text_of(start, shown_name(path))
+    if csv.looks_like_cabling(text):
         got = content(path)
-        plan = csv.parse_cabling(decode(got.data), shown_name(path))
+        plan = csv.parse_cabling(text_of(got.data, shown_name(path)), shown_name(path))
         if got.flaw:
             plan.problems.append(Problem(shown_name(path), got.data.count(b"\n") + 1, got.flaw))
         return plan
@@ -242,8 +243,8 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     try:
         result = registry.read(path, **options)
     except UnknownFormat:
-        if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(decode(start)).rows):
-            csv.parse_cabling(decode(start), shown_name(path))  # raises, listing the headings
+        if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(text).rows):
+            csv.parse_cabling(text, shown_name(path))  # raises, listing the headings
         raise
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
     plan.path, plan.files = shown_name(path), (shown_name(path),)

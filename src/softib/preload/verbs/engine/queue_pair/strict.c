@@ -71,22 +71,34 @@ static bool is_new(const void *where, const char *what)
     return true;
 }
 
-void ve_warn(const char *format, ...)
+static void report(const char *kind, const char *format, va_list values)
 {
     char line[512];
     void *frames[FRAMES];
-    int n = backtrace(frames, FRAMES), from = theirs(frames, n), octets;
-    va_list values;
+    int n = backtrace(frames, FRAMES), from = theirs(frames, n);
 
-    if (!is_new(frames[from], format))
-        return;
-    va_start(values, format);
-    octets = vsnprintf(line, sizeof line - 1, format, values);
-    va_end(values);
-    if (octets < 0)
+    if (!is_new(frames[from], kind) || vsnprintf(line, sizeof line - 1, format, values) < 0)
         return;
     dprintf(STDERR_FILENO, "softib: strict: %s\n", line);
     backtrace_symbols_fd(frames + from, n - from, STDERR_FILENO);
+}
+
+void ve_warn(const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    report(format, format, values);
+    va_end(values);
+}
+
+void ve_warn_of(const char *kind, const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    report(kind, format, values);
+    va_end(values);
 }
 
 /* -- undefined fields -- */
