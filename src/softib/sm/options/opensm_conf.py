@@ -283,8 +283,8 @@ def _verify_shifts(stated: Stated) -> None:
             continue
         programmed, exact = [], text.count(",") < most
         for entry in _entries(text)[:most]:
-            words = entry.split(":", 1)
-            (shift, rest), (multiplier, tail) = (strtoul(word) for word in (words[0], words[-1]))
+            fields = entry.split(":", 1)
+            (shift, rest), (multiplier, tail) = (strtoul(field) for field in (fields[0], fields[-1]))
             both = ((shift & 0xFF) << 14 | multiplier & 0xFFFF) & 0xFFFF
             programmed.append(f"{both >> 14}:{both & 0x3FFF}")
             exact = exact and (shift, multiplier) == (both >> 14, both & 0x3FFF) and not (rest + tail).strip()
