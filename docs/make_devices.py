@@ -26,12 +26,12 @@ A device without a row is treated as the typical device of its generation. To co
 `src/softib/iba/catalogue/`; a figure without a source is refused.
 """
 SECTIONS = (
-    ("Adapters", ADAPTERS, "Columns of a DeviceID are what NodeInfo reads."),
+    ("Adapters", ADAPTERS, "DeviceIDs are those of NodeInfo."),
     ("Switches", SWITCHES, "Systems are the products built of the chip."),
     (
         "Ethernet switches",
         ETHERNET_SWITCHES,
-        "`softib compare` predicts RoCE and TCP with them. A speed between two takes the next row above.",
+        "`softib compare` predicts RoCE and TCP with them. A speed between two rows uses the faster one.",
     ),
     (
         "Cables",

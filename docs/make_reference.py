@@ -30,7 +30,7 @@ HEAD = """# The fabric file
 
 <!-- written by docs/make_reference.py from the schema: do not edit -->
 
-A fabric.yaml says what a fabric is in a few lines: a topology by its parameters or a file to import, its cables, the subnet
+A fabric.yaml describes a fabric in a few lines: a topology by its parameters or a file to import, its cables, the subnet
 manager's options, and the faults to plant. [Topologies](topologies.md) explains the kinds, with sources and counts.
 
 ```yaml
@@ -119,9 +119,9 @@ def page() -> str:
         lines.append(f"| `{name}` | {link or of_type(value)} | {meaning} |")
     lines += [
         "",
-        "One of `topology` and `import` must be there. An imported fabric is any [file that softib reads](formats.md);",
+        "One of `topology` and `import` is required. An imported fabric is any [file that softib reads](formats.md);",
     ]
-    lines += ["`ibnl` and `node_name_map` may stand beside `import`.", "", "## topology"]
+    lines += ["`ibnl` and `node_name_map` can be given with `import`.", "", "## topology"]
     for kind in schema["properties"]["topology"]["oneOf"]:
         if "title" not in kind:
             continue
@@ -147,9 +147,9 @@ def page() -> str:
         "",
     ]
     lines += [
-        "Each is planted in the order of the list, in a fabric at rest; `softib fault` breaks one that [runs](faults.md). A place is",
+        "Faults are planted in the order of the list, in a fabric at rest; `softib fault` injects faults into [one that runs](faults.md). A place is",
         "`node[port]`, where the node is a description, a GUID, or the first word of a description that only one node has. `kind` may",
-        "be left out where the keys fit one kind only.",
+        "be omitted if the keys fit one kind only.",
         "",
         "| kind | keys | what goes wrong |",
         "|---|---|---|",
@@ -193,23 +193,23 @@ TABLES_HEAD = """# The packet simulator from the inside
 
 <!-- written by docs/make_reference.py from softib/sim/packet/tables: do not edit -->
 
-`softib.sim.packet.engine.run` builds two tables, `Net` and `State`, and calls one compiled loop until every message is done. `Net` is what
-the fabric and its managers say: forwarding tables, arbitration, options. `State` is what moves: events, packets, queues, queue pairs, counters.
-The loop takes the earliest event and calls one function for it. Each folder of `softib/sim/packet/kernels` is a part of the hardware:
+`softib.sim.packet.engine.run` builds two tables, `Net` and `State`, and calls one compiled loop until every message is done. `Net` holds the input from the fabric and its
+managers: forwarding tables, arbitration, options. `State` holds everything that changes during the run: events, packets, queues, queue pairs, counters. The loop takes the earliest
+event and calls one function for it. Each folder of `softib/sim/packet/kernels` is a part of the hardware:
 
 | folder | part |
 |---|---|
 | `engine` | the event loop, its calendar, and rows of packets |
-| `link` | what a port sends and when: credits, VL arbitration, discards, links that fail |
+| `link` | the transmission of ports: credits, VL arbitration, discards, links that fail |
 | `switch` | forwarding, adaptive routing, multicast, aggregation |
 | `hca` | adapters as senders: streams of queue pairs, messages, acknowledgements |
 | `transport` | adapters as receivers: RC, UC and UD, READs and atomics, retransmission, RNR |
-| `congestion` | congestion control: InfiniBand's, ECN, and [RoCE's](congestion-control.md) with the hooks that they take |
-| `ethernet` | what takes the place of InfiniBand's links and transport: switches, priority flow control, multipath, TCP |
+| `congestion` | congestion control: InfiniBand's, ECN, and [RoCE's](congestion-control.md), with the hooks that it uses |
+| `ethernet` | Ethernet in place of InfiniBand's links and transport: switches, priority flow control, multipath, TCP |
 | `management` | VL15 and directed routes |
 
-A packet's way: `hca` cuts a message into packets, `link` sends them when credits and arbitration allow, `switch` forwards them, and `transport` takes them at
-the destination. `engine.py` replaces some of these functions for RoCE and TCP before the loop is compiled.
+A packet passes through these parts in order: `hca` cuts a message into packets, `link` sends them when credits and arbitration allow, `switch` forwards them, and `transport` takes
+them at the destination. `engine.py` replaces some of these functions for RoCE and TCP before the loop is compiled.
 
 Kernels read a column of a row as `state.packet[k].psn`, NumPy code reads the column as `state.packet["psn"]`. An array of one row is read as
 that row: `state.reg.now`. Each column is declared once, in `softib/sim/packet/tables`, with its type, its unit and a line of text:
@@ -258,29 +258,29 @@ softib compare examples/small.yaml incast:1MB,senders=8 --network roce --network
 |---|---|
 {rows}
 
-In Python the same names are keys of `network`: `softib.simulate(fabric, workload, layer="packet", network="roce,cc=swift")`. InfiniBand's own congestion control is
-what the subnet manager programs ([simulate](simulate.md)), and TCP has `congestion=reno` or `congestion=dctcp`. An installed package can add a congestion
+In Python the same names are keys of `network`: `softib.simulate(fabric, workload, layer="packet", network="roce,cc=swift")`. The subnet manager
+programs InfiniBand's own congestion control ([simulate](simulate.md)), and TCP has `congestion=reno` or `congestion=dctcp`. An installed package can add a congestion
 control: [a first congestion control](tutorial/congestion-control.md).
 
 ## Measured round trips
 
-Swift and packet spraying ask for an acknowledgement of every packet. It echoes the time at which the packet began to leave, the time that the receiver took,
-the switches on the way, and whether a switch marked a packet. So acknowledgements take 2 % of a link in packets of 4 KiB. READs: the requester's window counts
-requests; their responses, which no one acknowledges, go at the rate of the link.
+Swift and packet spraying request an acknowledgement of every packet. It echoes the time at which the packet began to leave, the receiver's delay, the number of
+switches on the path, and whether a switch marked a packet. So acknowledgements take 2 % of a link in packets of 4 KiB. For READs, the requester's window counts
+requests. Their responses are not acknowledged and are sent at the rate of the link.
 
-Where receivers reorder, a packet that comes ahead of others is placed and acknowledged at once. One that is missing for `reorder_us` (100) counts as lost and is
-the only one that is sent again. A queue pair has at most 1,024 packets under way.
+If receivers reorder, a packet that arrives before earlier ones is placed and acknowledged at once. A packet that is missing for `reorder_us` (100) counts as lost,
+and only that packet is sent again. A queue pair has at most 1,024 packets in flight.
 
 ## Checked against
 
 | checked against | result |
 |---|---|
-| Swift, 2 and 8 to 1: the round trip is the target of section 3.5 at fair windows | within 10 %; link full, Jain's index above .99, no pause |
+| Swift, 2 and 8 senders to one receiver: the round trip equals the target of the paper's section 3.5 at fair windows | within 10 %; link full, Jain's index above .99, no pause |
 | Swift: delay over 4 switches against one | 3 times `hop_us` more, within a quarter |
 | Swift: three flows join one that has the whole link | even within 2 ms (Jain's index above .98) |
-| Swift, 96 to 1 with a target below 96 packets: windows below a packet | delay within a third of the target, no pause |
-| Swift: a receiver whose memory takes half of the link | half of the link; what waits is less than twice the host's target |
-| packet spraying: permutation over 128 hosts, three levels, against the line less acknowledgements | mean above .92, slowest above .75; hashed flows: below .65 and .4 |
+| Swift, 96 senders to one receiver with a target below 96 packets: windows below a packet | delay within a third of the target, no pause |
+| Swift: a receiver whose memory takes half of the link | half of the link; the waiting data takes less than twice the host's target |
+| packet spraying: permutation over 128 hosts, three levels, as a share of the line rate without acknowledgements | mean above .92, slowest above .75; hashed flows: below .65 and .4 |
 | packet spraying with bit errors | fewer than 3 packets are sent again for each one lost |
 | DCQCN | [its paper's equations and fluid model](simulate.md#over-ethernet) |
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from softib.jit.store import cache_dir
 from tests.minutes import TOO_MUCH, Minutes
 from tests.scratch import remove_all
 
@@ -21,6 +22,10 @@ settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # The thousands of programs that tests start would each compile softib's modules again: half a second for a daemon.
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache_dir().parent / "bytecode"))
 
 
 ORDER = (

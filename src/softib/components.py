@@ -10,8 +10,7 @@ __all__ = ["components"]
 
 
 def components(n: int, a: Any, b: Any) -> np.ndarray:
-    """Return smallest member of the connected component of each of ``n`` vertices, edges
-    ``a[i]``–``b[i]``.
+    """Return, for each of ``n`` vertices with edges ``a[i]``–``b[i]``, the smallest member of its connected component.
 
     Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns
     only.

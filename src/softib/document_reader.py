@@ -1,5 +1,5 @@
-"""The reader of documents: it makes a :class:`~softib.result.Result` from the JSON that
-:meth:`~softib.result.Result.to_json` returned, by the same declaration of its fields."""
+"""The reader of documents: it makes a :class:`~softib.result.Result` from the JSON of
+:meth:`~softib.result.Result.to_json`, using the same declaration of its fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_result(cls: type[R], document: Any, where: str) -> R:
 
 
 def _result(cls: type[R], declared: Any, document: Any, where: str) -> R:
-    """Return ``declared``: the class that declares the keys, ``cls`` or a base of it."""
+    """Return ``declared``, the class that declares the keys (``cls`` or a base of it), from ``document``."""
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: {_shown(document)} is not an object")
     kinds = field_types(cls)

@@ -1,4 +1,4 @@
-"""The one exception tree: every error names the side at fault.
+"""The exception tree of softib: every error names the side at fault.
 
     SoftibError
     ├── InputError            the user's file, option or topology is wrong        → exit 2
@@ -72,11 +72,11 @@ _RULES = {
     "extra_forbidden": "is not a name of this document",
 }
 """Maps the type of a pydantic error, or the part of it before ``_type``, ``_parsing`` and ``_from_float``, to the
-rule that is broken."""
+rule that was violated."""
 
 
 class SoftibError(Exception):
-    """Root of everything softib raises on purpose. ``exit_code``: exit code of the command line."""
+    """Root of all exceptions that softib raises deliberately. ``exit_code``: exit code of the command line."""
 
     exit_code = 2
 
@@ -85,7 +85,7 @@ class SoftibError(Exception):
 
 
 class SoftibWarning(UserWarning):
-    """A remark for the user although nothing is wrong, if no other callback takes it."""
+    """A remark for the user that is not an error, for which no other callback exists."""
 
 
 class InputError(SoftibError):
@@ -109,7 +109,7 @@ class TopologyError(InputError):
 
 
 class UnknownName(InputError):
-    """A name that does not exist. The message lists the nearest ones."""
+    """A name that does not exist. The message lists the most similar names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]):
         names = list(dict.fromkeys(known))
@@ -144,8 +144,8 @@ class SoftibBug(SoftibError):
 
 
 def broken_rule(error: Mapping[str, Any]) -> str:
-    """Return the rule of a pydantic error as text: ``must be at most 7``. The text of a check
-    of softib's own stays as it is."""
+    """Return the rule of a pydantic error as text: ``must be at most 7``. The text of softib's own checks is
+    returned unchanged."""
     kind = str(error["type"])
     rule = _RULES.get(kind) or _RULES.get(re.sub(r"_(type|parsing|from_float|attributes_type|parsing_size)$", "", kind))
     if rule is not None:
@@ -161,22 +161,30 @@ def wrong_value(key: str, error: Mapping[str, Any]) -> str:
 
 
 SIMILAR = 0.65
-"""Least similarity (difflib's ratio) of names: two exchanged letters of three are a misspelling, ``ping`` is not
-one of ``plan``."""
+"""Minimum similarity of names (difflib's ratio): two exchanged letters of three are a misspelling, but ``ping`` is
+not similar to ``plan``."""
+
+
+REMEDIES = {
+    errno.EMFILE: "raise the limit with 'ulimit -n'",
+    errno.ENOSPC: "free space on this file system or enlarge it",
+    errno.EDQUOT: "free space or raise the quota",
+}
+"""Remedies for errors of the machine, by errno."""
 
 
 def os_reason(error: OSError) -> str:
-    """Return the system's words for ``error``, with the remedy where descriptors ran out."""
-    advice = "; raise the limit with 'ulimit -n'" if error.errno == errno.EMFILE else ""
-    return f"{error.strerror or error}{advice}"
+    """Return the system's words for ``error``, with the remedy where descriptors or disk space ran out."""
+    remedy = REMEDIES.get(error.errno or 0, "")
+    return f"{error.strerror or error}{remedy and f'; {remedy}'}"
 
 
 def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
-    """The ``n`` names of ``candidates`` that look most like ``name`` (possibly none).
+    """Return the ``n`` names of ``candidates`` that are most similar to ``name`` (possibly none).
 
-    Names that differ only in case, separators or zeros before a number count as the same: ``host-2`` means
-    ``host-0002``, and nothing else is offered then. Otherwise a name is similar if :data:`SIMILAR` of its
-    letters are the same in the same order, or if it begins with the words of ``name``.
+    Names that differ only in case, separators or zeros before a number are the same: ``host-2`` means ``host-0002``,
+    and no other name is offered then. Otherwise a name is similar if :data:`SIMILAR` of its letters are the same in the
+    same order, or if it begins with the words of ``name``.
     """
     import difflib
 

@@ -1,9 +1,8 @@
 """Entry points: additions of installed packages to softib.
 
-A package declares an entry point in a group of :data:`GROUPS`. Names that softib or another package
-has already are refused. A package that fails to import, declares a taken name or a value of the
-wrong type costs one :class:`~softib.errors.SoftibWarning` with its name; the other extensions stay
-usable.
+A package declares an entry point in a group of :data:`GROUPS`. Names that softib or another package already uses are
+refused. A package that fails to import, or declares a taken name or a value of the wrong type, causes one
+:class:`~softib.errors.SoftibWarning` with its name; the other extensions stay usable.
 """
 
 from __future__ import annotations
@@ -70,9 +69,8 @@ def extensions(group: str, taken: Container[str], check: Callable[[str, Any], No
 
 @contextmanager
 def blamed_on(package: str, part: str) -> Iterator[None]:
-    """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError`: one
-    line with the name of the package ("": softib's own, whose exceptions pass). Errors of softib pass
-    as they are."""
+    """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError` of one line that
+    names the package ("": softib's own, whose exceptions pass). Errors of softib pass as they are."""
     try:
         yield
     except SoftibError:

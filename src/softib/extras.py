@@ -1,5 +1,4 @@
-"""Commands that install the packages of an extra, for the way in which this softib was
-installed."""
+"""Commands that install the packages of an extra, suited to the installation of this softib."""
 
 from __future__ import annotations
 
@@ -13,9 +12,8 @@ __all__ = ["install_command"]
 
 
 def install_command(extra: str) -> str:
-    """Return ``pip install -e '/home/ann/softib[serve]'``: of the folder or file from which pip
-    installed softib (PEP 610); else ``pip install 'fastapi>=0.115' …``: the packages of the
-    extra."""
+    """Return ``pip install -e '/home/ann/softib[serve]'`` for the folder or file from which pip installed softib
+    (PEP 610); otherwise ``pip install 'fastapi>=0.115' …`` with the packages of the extra."""
     try:
         softib = distribution("softib")
     except PackageNotFoundError:  # a checkout on the path

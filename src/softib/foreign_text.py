@@ -1,9 +1,8 @@
 """Text from files, devices and schedulers in a form that is safe to show: printable, on one line,
 of bounded length.
 
-Names come from strangers, and a terminal obeys the text that it shows: escape sequences, C1 controls, characters
-that change the direction of writing. Names, messages and pages pass :func:`shown` or
-:func:`shown_lines` before people see them.
+Names are untrusted, and a terminal obeys the text that it shows: escape sequences, C1 controls, characters that change
+the direction of writing. Names, messages and pages pass :func:`shown` or :func:`shown_lines` before people see them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 __all__ = ["LINE", "NAME", "shown", "shown_lines"]
 
 NAME = 128
-"""Longest name: a NodeDescription has 64 bytes."""
+"""Maximum length of a name: a NodeDescription has 64 bytes."""
 LINE = 1000
 """Longest message."""
 _INSTEAD = "\N{REPLACEMENT CHARACTER}"
@@ -26,5 +25,5 @@ def shown(text: str, most: int = LINE) -> str:
 
 
 def shown_lines(text: str) -> str:
-    """``text`` with its line ends, of any length, U+FFFD for characters that cannot be printed."""
+    """Return ``text`` with its line ends, of any length, U+FFFD for characters that cannot be printed."""
     return "\n".join(line if line.isprintable() else shown(line, len(line)) for line in text.split("\n"))

@@ -1,12 +1,12 @@
-"""The only way in for files that a user names: a regular file, standard input (``-``), a FIFO, or any of them
-compressed, up to a limit.
+"""Reading of files that a user names: a regular file, standard input (``-``), a FIFO, or any of them compressed, up to
+a limit.
 
-Every such file is read with these functions, so none of them takes more memory than its limit, whatever its
-content. A test refuses any other way to open one. (:mod:`softib.whole_files` is the counterpart for output.)
+Every such file is read with these functions, so no file takes more memory than its limit, whatever its content. A test
+refuses any other code that opens one. (:mod:`softib.whole_files` is the counterpart for output.)
 
-Dumps are often stored compressed. gzip, bzip2 and xz are unpacked by their magic numbers, never by the suffix; zstd
-is only named, since Python 3.11 cannot unpack it. A compressed file that is cut or
-damaged gives the part before the damage, and reports it (:attr:`Content.flaw`).
+Dumps are often stored compressed. gzip, bzip2 and xz are recognised by their magic numbers, never by the suffix, and
+unpacked; zstd is only recognised, since Python 3.11 cannot unpack it. If a compressed file is cut or damaged, the part
+before the damage is returned, and the damage is reported (:attr:`Content.flaw`).
 
 Standard input and FIFOs can be read only once, but format detection and the reader both need their
 bytes: they are kept in memory until :func:`release`.
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from softib.errors import UnreadableFile
+from softib.errors import UnreadableFile, os_reason
 from softib.plain_values import load_json
 
 __all__ = [
@@ -62,12 +62,13 @@ XZ_MEMORY = 256 << 20
 """Memory that unpacking xz may take; ``xz -9`` needs 65 MiB."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SUFFIXES = (".gz", ".bz2", ".xz")
-"""Suffixes of compressed files: the name without one shows the format's own suffix."""
+"""Suffixes of compressed files; the name without them has the suffix of the format."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a file, unpacked; ``flaw`` is why the rest of a compressed stream cannot be read, else empty."""
+    """The content of a file, unpacked; ``flaw``: the reason why the rest of a compressed stream cannot be read,
+    else empty."""
 
     data: bytes
     flaw: str = ""
@@ -121,18 +122,18 @@ def shown_name(path: str | os.PathLike[str]) -> str:
 
 
 def release(path: str | os.PathLike[str]) -> None:
-    """Release the memory of a stream that was read. Standard input is at its end then; a FIFO
-    waits for another writer."""
+    """Release the memory of a stream that was read. Standard input is then at its end; a FIFO waits for another
+    writer."""
     _streams.pop(str(path), None)
 
 
 def stem(path: str | os.PathLike[str]) -> str:
-    """Name of a file without its suffix, nor that of its compression; ``stdin`` for standard input."""
+    """Return the name of a file without its suffix and that of its compression; ``stdin`` for standard input."""
     return "stdin" if is_stdin(path) else uncompressed_name(path).stem
 
 
 def uncompressed_name(path: str | os.PathLike[str]) -> Path:
-    """Return the path without the suffix of a compression: ``pod.yaml`` of ``pod.yaml.gz``."""
+    """Return the path without the suffix of a compression: ``pod.yaml`` for ``pod.yaml.gz``."""
     path = Path(path)
     return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
 
@@ -144,11 +145,11 @@ def head(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
-    """Return all of it, unpacked. ``kind`` it should be, and the ``most`` bytes that such a file
-    has (default :data:`FILE_LIMIT`).
+    """Return the whole content, unpacked. ``kind``: its expected kind; ``most``: the maximum size of such a file in
+    bytes (default :data:`FILE_LIMIT`).
 
-    Raises :class:`UnreadableFile`: the system gives no bytes, it is not a regular file, it is larger than ``most``,
-    or it is compressed in a way that cannot be unpacked from its first byte on.
+    Raises :class:`UnreadableFile` if the system returns no bytes, it is not a regular file, it is larger than ``most``,
+    or it is compressed and cannot be unpacked from its first byte on.
     """
     most = FILE_LIMIT if most is None else most
     got = small_content(path, most + 1)
@@ -159,9 +160,8 @@ def content(path: str | os.PathLike[str], most: int | None = None, kind: str = "
 
 
 def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> Iterator[bytes]:
-    """Yield pieces of a file of any length, one in memory at a time; for a stream, or a compressed
-    file, the result of :func:`content`, whose flaw is added to ``problems``. Raises as
-    :func:`content` does."""
+    """Yield pieces of a file of any length, one in memory at a time; for a stream or a compressed file, yield the
+    result of :func:`content`, whose flaw is added to ``problems``. Raises as :func:`content` does."""
 
     def whole() -> bytes:
         got = content(path, kind="log")
@@ -182,7 +182,7 @@ def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> I
             yield first
             yield from _chunks(file)
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{path}: {os_reason(error)}") from None
 
 
 def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ def raw_pieces(path: str | os.PathLike[str], size: int) -> Iterator[bytes]:
             while piece := file.read(size):
                 yield piece
     except OSError as error:
-        raise UnreadableFile(f"{shown_name(path)}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{shown_name(path)}: {os_reason(error)}") from None
 
 
 def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
@@ -213,8 +213,8 @@ def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, e
 
 
 def text_content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
-    """As :func:`content`, for a text. Raises :class:`UnreadableFile` also for a file with a NUL byte among others; a
-    power failure may have left some at its end."""
+    """Return :func:`content` as text. Raises :class:`UnreadableFile` also for a file with a NUL byte inside its
+    text; NUL bytes at its end, left by a power failure, are accepted."""
     got = content(path, most, kind)
     if (at := got.data.rstrip(b"\0").find(b"\0")) >= 0:
         raise UnreadableFile(f"{shown_name(path)}: binary data (byte {at} is NUL); give a {kind}, which is text")
@@ -233,7 +233,7 @@ def json_document(path: str | os.PathLike[str], kind: str, hint: str, most: int 
 
 
 def small_content(path: str | os.PathLike[str], most: int) -> Content:
-    """At most ``most`` bytes of it, unpacked; ``flaw`` only if the damage comes before. Raises
+    """Return at most ``most`` unpacked bytes of the file; ``flaw`` is set only if the damage is within them. Raises
     as :func:`content`."""
     path = Path(path)
     name = shown_name(path)
@@ -250,7 +250,7 @@ def small_content(path: str | os.PathLike[str], most: int) -> Content:
         with path.open("rb") as file:
             return _unpacked(name, _chunks(file), most)
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+        raise UnreadableFile(f"{path}: {os_reason(error)}") from None
 
 
 def _standard_input() -> bytes:
@@ -305,7 +305,7 @@ _BOMB = "bomb"
 def _unpack(
     chunk: bytes, chunks: Iterator[bytes], make: Callable[[], _Unpacker], magic: bytes, most: int
 ) -> tuple[bytearray, str]:
-    """Return at most ``most`` bytes, and the stream's error, empty if none. Several members are one file
+    """Return at most ``most`` bytes and the error of the stream (empty: none). Several members are one file
     (gzip(1))."""
     out = bytearray()
     packed = len(chunk)

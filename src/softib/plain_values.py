@@ -1,4 +1,4 @@
-"""Numbers and JSON in texts from strangers: a text that cannot be a value of softib's is refused when it is read.
+"""Numbers and JSON in untrusted texts: a text that cannot be a value of softib is refused when it is read.
 
 ``str.isdigit`` is true for ``²``, which ``int`` refuses; ``int`` refuses 5,000 digits with an unexpected error, but
 accepts 4,000, which fit into no column and no ``float``.

@@ -1,4 +1,4 @@
-"""YAML without its traps: the values of YAML 1.2's core schema, and every mistake as one line.
+"""YAML with the values of YAML 1.2's core schema, in which every mistake is reported in one line.
 
 ``2:1`` is text (YAML 1.1 reads 121), ``1e-9`` a number, ``on`` and ``no`` are text, and so are a
 date and digits beyond 64 bits. Tags other than the core schema's, and a tag that does not match its value, are errors.
@@ -85,7 +85,7 @@ def load_plain_yaml(text: str, where: str, kind: str) -> Any:
 
 
 def one_line(text: str) -> str:
-    """``text`` without line ends, at most 200 characters."""
+    """Return ``text`` without line ends, at most 200 characters."""
     return " ".join(text.split())[:200]
 
 
@@ -99,7 +99,7 @@ class Lines(dict[Path_, int]):
     """Line (from 1) of every key and list item by its path, for example ``("faults", 0, "ber")``."""
 
     def of(self, path: Path_) -> int:
-        """Return the line of ``path``, or of the nearest thing above it that has one."""
+        """Return the line of ``path``, or of its nearest ancestor that has one."""
         while path and path not in self:
             path = path[:-1]
         return self.get(path, 1)
@@ -116,12 +116,12 @@ class YamlFile(NamedTuple):
 
     data: dict[str, Any]
     lines: Lines
-    """Of its keys."""
+    """Lines of its keys."""
 
 
 def load_yaml(path: Path, document: str = "fabric file", keys: str = "name: and topology:") -> YamlFile:
-    """Return the mapping in ``path`` and the lines of its keys. ``document`` it is, and ``keys`` with
-    which it begins, are for messages.
+    """Return the mapping in ``path`` and the lines of its keys. ``document`` (its kind) and ``keys`` (with which it
+    begins) are for messages.
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a
     mapping), with the line.
@@ -185,7 +185,8 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
 
 
 def _check_tag(path: Path, node: yaml.Node) -> None:
-    """Only the tags of plain values: an explicit one may not match its value, or may make objects."""
+    """Accept only the implicit tags of plain values: an explicit tag may not match its value, or may create
+    objects."""
     pattern = CORE.get(node.tag)
     if node.tag not in CORE or (pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))):
         raise InputError(

@@ -1,7 +1,7 @@
-"""Rows of different lengths as columns: the entries of a row are stored together, and the count or the first place
-of each row gives their number.
+"""Rows of different lengths as columns: the entries of all rows are stored together, and each row has its number of
+entries or its first position.
 
-``count`` int64[rows]: entries of each row. ``first`` int64[rows + 1]: where each begins (compressed
+``count`` int64[rows]: entries of each row. ``first`` int64[rows + 1]: the position at which each row begins (compressed
 sparse rows).
 """
 
@@ -21,11 +21,10 @@ def spread(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def inverted(row: np.ndarray, entry: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return pairs ``(row, entry)``, entries below ``n``, sorted by entry: ``(first, rows,
-    order)``.
+    """Return the pairs ``(row, entry)``, with entries below ``n``, sorted by entry, as ``(first, rows, order)``.
 
-    ``rows[first[e]:first[e + 1]]`` int64 are the rows that have entry e, in the order of the pairs;
-    ``order`` int64[pairs]: the pair of each.
+    ``rows[first[e]:first[e + 1]]`` int64 are the rows that have entry e, in the order of the pairs; ``order``
+    int64[pairs] is the original position of each pair.
     """
     order = np.argsort(entry, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(entry, minlength=n))]).astype(np.int64, copy=False)

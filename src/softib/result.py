@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 VERSIONS: dict[str, int] = {}
-"""Maps each document to its version, if that is above 1: it grows by one when a key goes or changes its meaning,
-not when one is added."""
+"""Maps each document to its version, if that is above 1: it increases by one when a key is removed or changes its
+meaning, not when a key is added."""
 
 KEY = "softib"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,25 +50,25 @@ class Key:
     name: str = ""
     """Its key in JSON; empty: the field's name."""
     json: Callable[[Any], Any] | None = None
-    """Makes the value of JSON from the field's."""
+    """Function from the field's value to the JSON value."""
     type: Any = None
-    """Type of the value of JSON, if the field's annotation is another."""
+    """Type of the JSON value, if it differs from the field's annotation."""
     hidden: bool = False
     """Not in JSON."""
     optional: bool = False
     """The key is absent if the value is None."""
     flat: type[Result] | None = None
-    """The value is a result: its keys, as this class declares them, replace this one."""
+    """The value is a result, and its keys, as this class declares them, replace this key."""
     before: str = ""
-    """The field before which its key is placed; empty: the field's own place, for a property behind all fields."""
+    """The field before which its key is placed; empty: its own position, or for a property, after all fields."""
     label: str = ""
     """Its label in :meth:`Result.facts`; empty: it is not a fact."""
     text: Callable[[Any], str] | None = None
-    """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
+    """Function from the whole result to the text of the fact; if the text is empty, the fact is omitted."""
 
 
 def _once(function: F) -> F:
-    """Return :func:`functools.cache`, for which mypy does not consider a class hashable."""
+    """Return :func:`functools.cache` of ``function`` (mypy does not consider a class hashable)."""
     return cast("F", functools.cache(function))
 
 
@@ -96,13 +96,13 @@ class Result:
     """Base of dataclasses whose fields are the keys of a document, or of a part of one."""
 
     document: ClassVar[str] = ""
-    """The document of ``--json`` that it is (docs/schemas has its schema); empty: a part of one."""
+    """The document of ``--json`` that this result is (docs/schemas has its schema); empty: it is a part of one."""
     table_columns: ClassVar[tuple[str, ...]] = ()
     """Fields that are columns of a table of such results; empty: all."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that ``--json`` prints: its keys as plain values, in the order of the
-        fields; of a document behind ``schema``."""
+        """Return the form that ``--json`` prints: its keys as plain values, in the order of the fields; in a
+        document they follow ``schema``."""
         return document(self.document, self) if self.document else self._keys()
 
     def _keys(self, cls: type[Result] | None = None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ __all__ = ["load", "warn"]
 
 
 def warn(text: str) -> None:
-    """A notice as a Python warning (:class:`SoftibWarning`)."""
+    """Issue a notice as a Python warning (:class:`SoftibWarning`)."""
     warnings.warn(text, SoftibWarning, stacklevel=3)
 
 
@@ -36,9 +36,9 @@ def load(
     notice: Callable[[str], None] = warn,
     progress: Callable[[str], None] = lambda line: None,
 ) -> ReadResult:
-    """Read ``source``. ``progress`` gets a line from time to time while a subnet is read. ``notice`` gets remarks for
-    the user although nothing is wrong, a line each: the parts of a file that are not used (also in ``notes`` of the
-    result), and that a file was taken instead of a running fabric of its name.
+    """Read ``source``. ``progress`` is called with a line from time to time while a subnet is read. ``notice`` is
+    called with remarks that are not errors, one line each: parts of a file that are not used (also in ``notes`` of the
+    result), or that a file was read instead of a running fabric with its name.
 
     Raises :class:`InputError` or a related error, one line each, if it is not readable.
     """

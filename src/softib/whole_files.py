@@ -1,4 +1,4 @@
-"""Files that results are written to: whole, or not at all. Everything that a user names as an output is written by
+"""Output files, which are written completely or not at all. Everything that a user names as an output is written by
 these functions."""
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 
 __all__ = ["write_file", "write_text"]
 
 
 def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
-    """Call ``write`` with a file beside ``path``, which replaces ``path`` when it is whole: after a full disk the
-    previous file is still there.
+    """Call ``write`` with a file beside ``path``, which replaces ``path`` when it is complete; if the disk is full, the
+    previous file stays.
 
     A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. Raises
     :class:`InputError`, one line, if it cannot be written.
@@ -28,7 +28,7 @@ def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> No
         if not straight:
             part.replace(target.resolve())
     except OSError as error:
-        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+        raise InputError(f"{target}: cannot write: {os_reason(error)}") from None
     except Exception as error:  # polars has a separate exception for a full disk
         if not _is_of_disk(error):
             raise
@@ -39,7 +39,7 @@ def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> No
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """:func:`write_file` of ``text`` in UTF-8, with its own line ends."""
+    """Write ``text`` in UTF-8 with :func:`write_file`; its line ends stay unchanged."""
     write_file(path, lambda part: part.write_bytes(text.encode()))
 
 

@@ -226,13 +226,45 @@ def test_an_interrupt_that_python_would_lose_ends_the_command(tmp_path, moment, 
     assert (ran.returncode, ran.stderr) == (code, line) and time.monotonic() - began < 20
 
 
-def test_a_compile_takes_the_folder_of_a_killed_one_away(tmp_path, monkeypatch):
-    from softib.api import machine
+def test_a_folder_of_a_killed_command_is_removed_and_one_in_use_stays(tmp_path):
+    """Also for a user of another container, whose process numbers mean nothing here; a user's own folder is no scratch folder."""
+    from softib.scratch import scratch_folder
 
-    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    for number in (ended.pid, os.getpid()):
-        (tmp_path / f"softib-compile-{number}-x").mkdir()
-    machine._remove_stale_folders()
-    assert [p.name for p in tmp_path.iterdir()] == [f"softib-compile-{os.getpid()}-x"]
+    (tmp_path / "softib-results").mkdir()
+    holds = "import sys, time\nfrom pathlib import Path\nfrom softib.scratch import scratch_folder\nwith scratch_folder('ci', Path(sys.argv[1])) as f: print(f, flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", holds, tmp_path], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    held = Path(process.stdout.readline().strip())
+    with scratch_folder("up", tmp_path) as mine:
+        assert held.is_dir() and mine.is_dir()
+    assert held.is_dir() and not mine.exists()
+    process.kill()
+    process.wait()
+    with scratch_folder("up", tmp_path):
+        assert not held.exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["softib-results"]
+
+
+def test_the_fabric_of_a_killed_ci_ends_with_it(tmp_path):
+    """Killed when its fabric runs and its program begins: both end, and the next run removes the folder in shared memory."""
+    value = str(tmp_path)
+    (tmp_path / "tmp").mkdir()
+    program = [sys.executable, "-c", "print('begins', flush=True); import time; time.sleep(600)"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "softib", "ci", "--", *program],
+        cwd=tmp_path,
+        env=settings(tmp_path, tmp_path, **{MARK: value}),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None and "begins" in iter(process.stdout.readline, "").__next__()
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 60
+        while marked(value) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not marked(value)
+    finally:
+        for pid in marked(value):
+            os.kill(pid, signal.SIGKILL)

@@ -32,13 +32,35 @@ def test_help_of_a_verb():
 
 @pytest.mark.parametrize("said", SYNONYMS)
 def test_words_of_other_tools_name_the_verb(said):
-    assert SYNONYMS[said] in VERBS or SYNONYMS[said].startswith("--")
+    assert SYNONYMS[said].startswith("--") or softib(*SYNONYMS[said].split(), "--help").code == 0
     assert one_line(softib(said)) == f"softib: no command {said!r}; did you mean {SYNONYMS[said]}?"
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    (
+        ("sweep", "did you mean sm sweep?"),
+        ("ledger", "did you mean exporter ledger, isolate ledger?"),
+        ("design", "did you mean plan design?"),
+        ("hlep", "did you mean help?"),
+        ("ibhosts", "use 'softib run -- ibhosts' to run it"),
+        ("ib_write_bw", "use 'softib run -- ib_write_bw' to run it"),
+        ("perfquery", "use 'softib run -- perfquery' to run it"),
+    ),
+)
+def test_a_command_of_a_verb_and_a_stock_program_are_named_with_it(said, says):
+    assert says in one_line(softib(said))
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     (
+        (("run", "--nod", "x", "--", "true"), "no option --nod; did you mean --node"),
+        (("ci", "--soure", "x", "--", "true"), "no option --soure; did you mean --source?"),
+        (("generate", "--lit"), "no option --lit; did you mean --list?"),
+        (("exporter", "forgt", "x"), "did you mean forget?"),
+        (("isolate", "relrase", "x"), "did you mean release?"),
+        (("convert", "a", "b.ibnetdiscove"), "did you mean .ibnetdiscover?"),
         (("chec",), "no command 'chec'; did you mean check"),
         (("qqqqq",), "run 'softib --help'"),
         (("check",), "SOURCE is missing; run 'softib check --help'"),
@@ -57,6 +79,48 @@ def test_words_of_other_tools_name_the_verb(said):
 def test_usage_errors_are_softibs_words(args, says):
     line = one_line(softib(*args))
     assert says in line and not CLICKS_OWN.search(line)
+
+
+@pytest.mark.parametrize(
+    "args",
+    (
+        ("simulate", "SOURCE", "al-to-all:1MB"),
+        ("simulate", "SOURCE", "permutation:1QB"),
+        ("simulate", "SOURCE", "permutation:1MB", "--network", "rocee"),
+        ("simulate", "SOURCE", "permutation:1MB", "--what-if", "engin=updn"),
+        ("simulate", "SOURCE", "permutation:1MB", "--fault", "1us link-dwn leaf-1[3]", "--layer", "packet"),
+        ("simulate", "SOURCE", "permutation:1MB", "--sample", "often"),
+        ("simulate", "SOURCE", "permutation:1MB", "--hosts", "pcie=gen99"),
+        ("simulate", "SOURCE", "permutation:1MB", "--packets", "events.parquet"),
+        ("simulate", "SOURCE", "trace.goal", "--layer", "loggops", "--seed", "3"),
+        ("compare", "SOURCE", "al-to-all:1MB"),
+        ("compare", "SOURCE", "permutation:1MB", "--network", "NDX"),
+        ("check", "SOURCE", "--ignore", "missing-cabel"),
+        ("route", "SOURCE", "--engine", "mnhop"),
+        ("convert", "SOURCE", "x.tpo"),
+        ("plan", "cost", "SOURCE", "--floor", "SOURCE", "--gpus", "0"),
+    ),
+    ids=lambda args: " ".join(args),
+)
+def test_options_are_checked_before_the_source_is_read(args, tmp_path, monkeypatch):
+    """The source is unreadable, and the error is that of the option."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "source.yaml").write_text("topology: {kind: no-such-kind}\n")
+    line = one_line(softib(*("source.yaml" if word == "SOURCE" else word for word in args)))
+    assert "source.yaml" not in line and "no-such-kind" not in line
+
+
+def test_names_of_nodes_are_checked_before_the_bring_up(tmp_path, monkeypatch):
+    from softib.cli.shared.output import Steps
+
+    (tmp_path / "tree.yaml").write_text("topology: {kind: fat-tree, radix: 4, levels: 2}\n")
+    steps = []
+    call = Steps.__call__
+    monkeypatch.setattr(Steps, "__call__", lambda self, what: steps.append(what) or call(self, what))
+    for ends in (("host-0001", "host-9"), ("leaf-1[99]", "host-0001")):
+        one_line(softib("path", tmp_path / "tree.yaml", *ends))
+    assert set(steps) == {"reading"}
+    assert softib("path", tmp_path / "tree.yaml", "host-0001", "host-0002").code == 0 and "bring-up" in steps
 
 
 @pytest.mark.parametrize("closed", ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"))

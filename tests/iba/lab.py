@@ -54,6 +54,6 @@ def number(text):
 
 def vcrc(packet: bytes) -> bytes:
     """The two bytes of the VCRC behind ``packet`` (LRH up to and with the ICRC; IBA 7.8.2)."""
-    out = np.empty((1, VCRC_SIZE), np.uint8)
-    vcrcs(np.frombuffer(bytearray(packet), np.uint8).reshape(1, -1), out)
-    return out.tobytes()
+    row = np.frombuffer(bytearray(packet + bytes(VCRC_SIZE)), np.uint8).reshape(1, -1)
+    vcrcs(row)
+    return row[0, -VCRC_SIZE:].tobytes()

@@ -146,6 +146,16 @@ def test_a_trial_that_crashes_crashes_nothing_else(fresh, monkeypatch, how):
     assert accelerators.accelerators() == accelerators.Accelerators(False, False, "the trial crashed")
 
 
+@pytest.mark.parametrize("error", [MemoryError(), OSError(24, "Too many open files")])
+def test_a_trial_for_which_the_machine_had_no_room_is_repeated_in_the_next_process(fresh, monkeypatch, capsys, error):
+    with monkeypatch.context() as short:
+        short.setattr(accelerators, "_try", lambda use: (_ for _ in ()).throw(error))
+        assert accelerators.accelerators().name == "plain"
+    assert f"same results ({type(error).__name__}" in capsys.readouterr().err
+    monkeypatch.setattr(accelerators, "_chosen", [])
+    assert accelerators.accelerators().name == "both"
+
+
 def test_a_unit_that_fails_after_the_trial_is_compiled_plainly_and_runs_once(fresh, monkeypatch, capsys):
     monkeypatch.setenv("SOFTIB_JIT", "both")
     units = importlib.import_module("softib.jit.units")

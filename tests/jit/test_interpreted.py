@@ -118,10 +118,23 @@ def test_work_up_to_a_share_of_compiling_is_small_in_each_process(rank):
     assert not list(Path(os.environ["SOFTIB_CACHE_DIR"]).rglob("*"))
 
 
+def test_each_call_of_repeated_work_is_judged_alone(rank):
+    """A daemon makes the same small call for days, so a sum would make it pause to compile; a longer call compiles at once."""
+    k = rank()
+    most = interpreted.bound(k) * interpreted.CALL_SHARE / interpreted.SHARE
+    with small_work_in_python(repeated=True):
+        assert all(interpreted.is_small(k, (0.9 * most,)) for _ in range(1000))
+        assert not interpreted.is_small(k, (1.1 * most,))
+        with small_work_in_python():
+            assert interpreted.is_small(k, (1.1 * most,)), "a command inside counts its own calls"
+
+
 def test_machine_code_that_is_there_is_used(rank):
     arguments = np.array([0, 1, 2]), np.array([1, 0], np.int32), np.array([0]), np.zeros(2, np.int32)
     Kernel(rank_from.python, {})(*arguments)
     with small_work_in_python():
+        assert not interpreted.is_small(rank(), (1,))
+    with small_work_in_python(repeated=True):
         assert not interpreted.is_small(rank(), (1,))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -64,6 +65,31 @@ def test_what_answers_with_a_key_and_without():
         read_evidence(Plane(fabric), 5)
 
 
+REGISTER = f"""
+from softib.iba.sa import SaMethod, ServiceRecord
+from softib.iba.constants import MgmtClass, SmpAttr
+from softib.iba.smp import PortInfo
+from softib.live.umad_client.abi import ASKS
+from softib.live.umad_client.devices import find_device
+from softib.live.umad_client.port import UmadPort
+from softib.live.umad_client.wire import smp_get, transact
+from softib.tenants.administration import ask_administration
+
+device = find_device(None)
+wire = UmadPort(device, {{**ASKS, int(MgmtClass.SUBN_ADM): 0}})
+info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey={MKEY}))
+gid = (int(PortInfo.gid_prefix.get(info)), device.guid)
+fields = dict(service_id=0x77, service_gid=gid, service_pkey=0xFFFF, service_name="scratch", service_lease=600)
+master = int(PortInfo.master_sm_lid.get(info))
+print(ask_administration(wire, master, ServiceRecord, fields, 0, SaMethod.SET, 30.0).status)
+"""
+
+
+def register(softib, fabric: str) -> str:  # noqa: F811
+    """Register a service of the manager's host in the default partition; return the status of the answer."""
+    return softib("run", "--fabric", fabric, "--", sys.executable, "-c", REGISTER).strip()
+
+
 @pytest.mark.slow
 def test_defaults_and_a_hardened_fabric(softib, options):  # noqa: F811
     softib.start("one.yaml", "--name", "open")
@@ -73,6 +99,8 @@ def test_defaults_and_a_hardened_fabric(softib, options):  # noqa: F811
     stranger = audited(softib, "hard")
     assert not stranger["ports"] and not stranger["findings"] and "M_Key" in stranger["unjudged"][0]
     assert "0x5" in softib("audit", "hard", "--mkey", "0x5", code=2)
+    assert register(softib, "hard") == "0"
+    assert codes(audited(softib, "hard", "--mkey", MKEY)) == {"mkey-shared", "service-reachable"}
 
 
 CHANGED = {
@@ -97,17 +125,18 @@ def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
     hosts = fabric.port_guid[fabric.is_host[fabric.port_node] & fabric.linked].tolist()[1:5]
     guids = dict(zip(("first", "second", "third", "fourth"), hosts, strict=True))
 
-    def under(*args: str) -> set[str]:
-        """Codes of the findings under an OpenSM with these arguments."""
+    def under(*args: str, registers: bool = False) -> set[str]:
+        """Codes of the findings under an OpenSM with these arguments; ``registers``: with a service of its host."""
         log = tmp_path / "opensm.log"
         log.unlink(missing_ok=True)
         words = softib.words("run", "--fabric", "one", "--", "opensm", *args, "-f", str(log))
         manager = subprocess.Popen(words, env=softib.env, stdout=subprocess.DEVNULL)
         try:
-            until = time.monotonic() + 60
+            until = time.monotonic() + 240  # ends a hang
             while not log.exists() or "SUBNET UP" not in log.read_text():
                 assert time.monotonic() < until and manager.poll() is None
                 time.sleep(0.1)
+            assert not registers or register(softib, "one") == "0"
             return codes(audited(softib, "one", *(("--mkey", MKEY) if args else ())))
         finally:
             manager.terminate()
@@ -116,6 +145,7 @@ def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
     assert under() == DEFAULTS
     hardened, partitions = options.read_text(), tmp_path / "partitions.conf"
     assert under("-F", str(options)) == {"mkey-shared"}
+    assert under("-F", str(options), registers=True) == {"mkey-shared", "service-reachable"}
     for code, (right, wrong) in CHANGED.items():
         assert right in hardened + PARTITIONS
         options.write_text(hardened.replace(right, wrong))

@@ -31,7 +31,7 @@ ONE = {"pkey": "0x5", "guids": [GUID]}
 @pytest.fixture
 def accounts(ask, service):
     for name in ("red", "blue"):
-        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 2})[0] == 200
+        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 2, "ports": "any"})[0] == 200
         service.accounts.put(Account(name, "tenant", name), PASSWORD)
     service.accounts.put(Account("looker", "viewer"), PASSWORD)
     return {name: basic(name, PASSWORD) for name in ("red", "blue", "looker")}

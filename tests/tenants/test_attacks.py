@@ -23,7 +23,7 @@ KEYS, GUID, OTHER = "/ufmRest/resources/pkeys", "00000000000000aa", "00000000000
 @pytest.fixture
 def who(ask, service):
     for name in ("crimson", "navy"):
-        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 3})[0] == 200
+        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 3, "ports": "any"})[0] == 200
         service.accounts.put(Account(name, "tenant", name), PASSWORD)
     service.accounts.put(Account("op", "operator"), PASSWORD)
     yield {name: basic(name, PASSWORD) for name in ("crimson", "navy", "op")}
@@ -107,6 +107,8 @@ DAMAGED = {
     "a P_Key": "UPDATE partition SET pkey = 99999 WHERE pkey = 5",
     "a GUID": "UPDATE member SET guid = 'zz'",
     "no tenants": "DELETE FROM tenant",
+    "ports": "UPDATE tenant SET ports = '7'",
+    "a port": "UPDATE tenant SET ports = '[\"zz\"]'",
 }
 
 

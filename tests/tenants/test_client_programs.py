@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -18,7 +19,8 @@ from tests.tenants.serving import Served, table
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 pytestmark = pytest.mark.slow
-PLAYBOOK = Path(__file__).parents[2] / "examples/ansible/partitions.yml"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLAYBOOK, TERRAFORM = EXAMPLES / "ansible/partitions.yml", EXAMPLES / "terraform/partitions.tf"
 
 CLIENT = """
 import sys, time
@@ -206,3 +208,43 @@ def test_a_generated_client_declares_and_undoes(fabric, served):
     assert (client.returncode, out) == (0, "undone\n"), problem
     assert table(fabric, "host-0003") == ["0xffff"]
     assert document["servers"] == [{"url": "/tenants/v1"}]
+
+
+def test_terraform_declares_partitions_without_a_provider(fabric, served, tmp_path):
+    terraform = shutil.which("terraform")
+    if terraform is None:
+        pytest.skip("terraform is not installed")
+    shutil.copy(TERRAFORM, tmp_path)
+    token = served.ask("POST", "/tenants/v1/tokens")[1]["access_token"]
+    ports = served.ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1]
+    a, b = [p["guid"] for p in ports if p["system_name"] in ("host-0003", "host-0004")]
+
+    def run(*words: str, code: int = 0, **environment: str) -> str:
+        env = {**os.environ, "SOFTIB_TOKEN": token, "TF_CLI_CONFIG_FILE": "/dev/null", **environment}
+        done = subprocess.run(
+            [terraform, *words, "-no-color"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def declared(**partitions) -> None:
+        (tmp_path / "terraform.tfvars.json").write_text(json.dumps({"url": served.url, "partitions": partitions}))
+
+    run("init")
+    declared(**{"0x41": {"full": [a], "limited": [b]}, "0x42": {"full": [b]}})
+    run("apply", "-auto-approve")
+    assert served.programmed()["state"] == "programmed"
+    assert (table(fabric, "host-0003"), table(fabric, "host-0004")) == (
+        ["0xffff", "0x8041"],
+        ["0xffff", "0x0041", "0x8042"],
+    )
+    run("plan", "-detailed-exitcode")
+    declared(**{"0x41": {"full": [a, b]}})
+    run("plan", "-detailed-exitcode", code=2)
+    run("apply", "-auto-approve", code=1, SOFTIB_TOKEN="wrong")
+    assert "0x42" in served.ask("GET", "/ufmRest/resources/pkeys")[1]
+    run("apply", "-auto-approve")
+    assert served.programmed()["state"] == "programmed"
+    assert table(fabric, "host-0004") == ["0xffff", "0x8041"]
+    run("destroy", "-auto-approve")
+    assert served.programmed()["state"] == "programmed" and table(fabric, "host-0003") == ["0xffff"]

@@ -18,7 +18,7 @@ from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.changes import Options
 from softib.tenants.intruders import Intruder
-from softib.tenants.model import Member
+from softib.tenants.model import Member, Tenant
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft, State
 from softib.tenants.store import FILE, Unavailable, waits_for
@@ -178,6 +178,22 @@ def test_a_database_of_the_first_schema_keeps_its_revisions_and_gives_each_accou
         assert answer("gone", "allot", "eight", "d", "\ngone").revision == 10
         assert answer("red", "allot", "slurm-c1-7-0/partition", "another", "acme\nred").revision == 11
         assert service.store.state_of_backup("tenants-1.db").tenants.keys() == {"acme"}, "an older backup is restored"
+        assert service.state.tenants["acme"].ports is None, "it may use any port, as before"
+    finally:
+        service.close()
+
+
+def test_the_first_write_after_a_migration_has_the_new_columns(tmp_path):
+    TenantService(tmp_path, nowhere, None).close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("ALTER TABLE tenant DROP COLUMN ports")
+        db.execute("UPDATE alembic_version SET version_num = 'isolated_ports'")
+    db.close()
+    service = TenantService(tmp_path, nowhere, None)
+    try:
+        acme = Tenant("acme", 6, ("00000000000000aa",))
+        service.change(lambda draft: changes.put_tenant(draft, acme), "admin", "put tenant")
+        assert service.store.state().tenants["acme"] == acme
     finally:
         service.close()
 
@@ -229,12 +245,17 @@ def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
         (finding,) = service.findings()
         assert (finding.kind, finding.where, finding.begun_s, finding.ended_s) == ("intruder", port[7][0], 10_000, None)
         assert "port 7 sent to port 3 with P_Key 0x8009" in finding.text and finding.text.endswith("3 times")
+        service.view.here, service.intrusions.where_of = int(port[7][0], 16), lambda lid: port.get(lid, ("",))[0]
+        service.intrusions.take([report(0x7FFF), report(0x7FFF)])
+        other, own = service.findings()
+        assert (own.kind, own.where, other) == ("requests", port[7][0], finding) and own.text.startswith("2 requests")
         clock[0] += 3601
         assert service.findings() == []
-        (ended,) = service.findings(resolved=True)
+        (ended,) = (f for f in service.findings(resolved=True) if f.kind == "intruder" and f.text.endswith("3 times"))
         assert ended.ended_s == 10_060
+        ended = len(service.findings(resolved=True))
         service.intrusions.take([report()])
-        assert len(service.findings()) == 1 and len(service.findings(resolved=True)) == 2
+        assert len(service.findings()) == 1 and len(service.findings(resolved=True)) == ended + 1
         service.intrusions.take([report(key, lid) for key in range(1, 1500) for lid in (8, 9)])
         service.intrusions.write()
         assert len(service.findings()) <= 1000

@@ -397,3 +397,34 @@ def test_a_drift_names_another_master_only_if_there_is_one(answers):
     drifts = Drifts(lambda: 1.0)
     drifts.enter([Drift(1.0, OURS, "host-a[1]", (5,), ())], watch.rival)
     assert ("another subnet manager is the master" in str(drifts.kept[0])) == answers
+
+
+def test_the_full_membership_of_the_manager_moves_with_it_and_is_no_drift(lab):
+    """Another host was the master, with the same file: its port is a full member of the default partition, and the
+    port of softib's manager a limited one, until a sweep writes both."""
+    drifts = lambda: [x for x in lab.service.findings(True) if x.kind == "drift"]
+    limited = lab.change(lambda d: changes.set_everyone(d, "limited"))
+    assert lab.settled(limited).state == "programmed"
+    before, manager, f = drifts(), lab.service.view.manager, lab.fabric
+    former = next(g for g in lab.hosts if g != manager)
+    default = lambda guid: [k for k in lab._table(lab.rows[guid]) if k & LIMITED == LIMITED]
+    first = lambda guid, key: f.pkeys.__setitem__(
+        int(f.pkey_base[lab.rows[guid]]) + lab._table(lab.rows[guid]).index(key ^ 0x8000), key
+    )
+    lab.do(lambda: (first(former, DEFAULT), first(manager, LIMITED)))
+    lab.service.programmer.call(lambda: lab.service.view.managers.add(former))
+    search_now(lab)
+    until(lambda: (default(former), default(manager)) == ([LIMITED], [DEFAULT]))
+    until(lambda: lab.service.programmer._search is None and lab.service.view.managers == {manager})
+    assert drifts() == before
+    lab.do(lambda: first(former, DEFAULT))  # the same without a move
+    search_now(lab)
+    until(lambda: [x.where for x in drifts()[len(before) :]] == [f"{former:016x}"])
+    until(lambda: default(former) == [LIMITED])
+    named = lab.change(
+        lambda d: changes.add_members(d, 0x7FFF, members(manager, full=False), Options(), lab.service.view.room)
+    )
+    assert lab.settled(named).state == "programmed" and default(manager) == [DEFAULT]
+    assert lab.service.programmed(lab.service.state.partitions[0x7FFF], manager)
+    for one in (named, limited):
+        assert lab.settled(lab.service.take_back(one.revision, "test")).state == "programmed"

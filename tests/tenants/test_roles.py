@@ -105,19 +105,37 @@ def test_each_cell_is_true(ask, service, accounts, monkeypatch):
 def test_the_ports_that_a_tenant_may_add(ask, service, accounts, monkeypatch):
     """Each row of the second table."""
     guids = list(service.view.ports)
-    switch, router, manager, free, others, operators = guids[:6]
+    switch, router, manager, free, others, operators, assigned, placed = guids[:8]
+    virtual, unknown = 0x00FF00FF00FF0001, 0x00FF00FF00FF00FF
     for guid, kind in ((switch, {"switch": True}), (router, {"router": True})):
         monkeypatch.setitem(service.view.ports, guid, replace(service.view.ports[guid], **kind))
     monkeypatch.setattr(service.view, "manager", manager)
     assert ask("PUT", "/tenants/v1/tenants/blue", {})[0] == 200
+    monkeypatch.setitem(service.view.ports, virtual, replace(service.view.ports[assigned], guid=virtual, vport=0))
+    monkeypatch.setitem(service.view.ports, assigned, replace(service.view.ports[assigned], row=10**6))
+    monkeypatch.setitem(service.view.ports, virtual, replace(service.view.ports[virtual], row=10**6))
     pkey = ask("POST", "/tenants/v1/partitions", {"name": "b", "tenant": "blue"})[1]["pkey"]
     add = lambda pkey, guid, role: ask(
         "POST", "/ufmRest/resources/pkeys", {"pkey": pkey, "guids": [f"{guid:016x}"]}, accounts[role]
     )
     assert add(pkey, others, "admin")[0] == 200 and add("0x31", operators, "operator")[0] == 200
     own = ask("POST", "/tenants/v1/partitions", {"name": "r"}, accounts["tenant"])[1]["pkey"]
-    unknown = 0x00FF00FF00FF00FF
-    expected = {free: 200, operators: 200, others: 403, manager: 403, switch: 403, router: 403, unknown: 200}
+    put = lambda ports, tenant="red": ask("PUT", f"/tenants/v1/tenants/{tenant}", {"limit": 9, "ports": ports})
+    assert put([f"{guid:016x}" for guid in (assigned, switch, manager)])[0] == 200
+    assert add(own, placed, "operator")[0] == 200
+    never = dict.fromkeys((others, manager, switch, router), 403)
+    expected = {**never, assigned: 200, virtual: 200, placed: 200, free: 403, operators: 403, unknown: 403}
+    assert {guid: add(own, guid, "tenant")[0] for guid in expected} == expected
+    assert "is not assigned to red; an operator assigns it" in add(own, free, "tenant")[1]["error"]
+    assert ask("PUT", "/tenants/v1/tenants/red", {"limit": 8})[0] == 200
+    (red,) = ask("GET", "/tenants/v1/tenants", authorization=accounts["tenant"])[1]
+    assert (red["limit"], red["ports"]) == (8, sorted(f"{guid:016x}" for guid in (assigned, switch, manager)))
+    for port, problem in ((assigned, "is assigned to tenant red"), (placed, f"is in {own} of tenant red now")):
+        status, answer = put([f"{port:016x}"], "blue")
+        assert status == 409 and problem in answer["error"], answer
+    assert put(["x"])[0] == 400 and put(True)[0] == 400
+    assert put("any")[0] == 200
+    expected |= dict.fromkeys((free, operators, unknown), 200)
     assert {guid: add(own, guid, "tenant")[0] for guid in expected} == expected
     assert "a switch's; only operators may add it" in add(own, switch, "tenant")[1]["error"]
     assert "a router's; only operators may add it" in add(own, router, "tenant")[1]["error"]

@@ -125,6 +125,49 @@ def test_nodes_of_chakra_are_their_file(tree, tmp_path):
         softib.simulate(tree, [[Node("text")]])
 
 
+def test_any_workload_is_traffic_of_a_report(tree, tmp_path):
+    """Oracles: the same bytes as an array; the bytes of a send; a READ's bytes flow from the host that is read."""
+    of_array = softib.predict(tree, traffic=np.full((8, 8), 1_000_000)).traffic
+    job = {"pattern": "all-to-all", "size": "1MB"}
+    (tmp_path / "w.yaml").write_text(json.dumps({"jobs": [job]}))
+    for same in ("all-to-all:1MB", job, [job], {"jobs": [job]}, softib.Workload.of(job), tmp_path / "w.yaml"):
+        found = softib.report(tree, traffic=same).to_json()["traffic"]
+        assert {**found, "path": "", "entries": 0} == {**of_array, "path": "", "entries": 0}
+
+    class Node:
+        def __init__(self, data):
+            self.data = data
+
+        def SerializeToString(self):
+            return self.data
+
+    ranks = [
+        et(node(1, 5, comm_dst=1, comm_src=0, comm_size=1 << 20, comm_tag=3)),
+        et(node(1, 6, comm_src=0, comm_dst=1, comm_size=1 << 20, comm_tag=3)),
+    ]
+    sent = softib.predict(tree, traffic=[[Node(bytes(m)) for m in list(delimited(data))[1:]] for data in ranks]).traffic
+    assert (sent["flows"], sent["bytes"]) == (1, 1 << 20)
+    ends = f"bandwidth:1MB,hosts={A}+{B}"
+    loads = [
+        {(row["place"], row["bytes"]) for row in softib.predict(tree, traffic=text).traffic["busiest"]}
+        for text in (ends, f"{ends},opcode=read", f"bandwidth:1MB,hosts={B}+{A}")
+    ]
+    assert loads[0] != loads[1] == loads[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    (
+        ("multicast:1MB", "switches copy or reduce its messages"),
+        ("al-to-all:1MB", "no workload pattern named 'al-to-all'; did you mean all-to-all"),
+        ("absent.csv", "absent.csv: No such file"),
+    ),
+)
+def test_traffic_that_is_none_of_a_report(tree, given, says):
+    with pytest.raises(softib.InputError, match=re.escape(says)):
+        softib.predict(tree, traffic=given)
+
+
 def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
     pytest.importorskip("joblib")
     grid = {"parameters": {"engine": ["ftree"]}}

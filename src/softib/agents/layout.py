@@ -19,7 +19,7 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 from softib.iba.smp import PortInfo
 from softib.jit import table
 
-__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "OUTCOME_FIELDS", "Outcome", "Tables", "perf_capabilities", "tables_of"]
+__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "Outcome", "Tables", "perf_capabilities", "tables_of"]
 
 
 ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT | CapMask.RSFEC_COUNTERS
@@ -139,31 +139,38 @@ FIRMWARE_FIELDS = (
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
 """One argument for all kernels. In addition to the columns of the fabric, it has:
 
-the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are
-expensive to hand to Numba); ``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease
-of M_Key and CC_Key ends, 0 = no lease runs; ``trained`` uint8[ports, 2] lanes and speed code that
-the cable carried at the start, 255 where it carried nothing; ``notices`` int64[slots, 4] (time in
-ps, port, trap number, detail), ``notice_data`` uint8[slots, 54] their DataDetails, ``notice_count``
-int64[2] (used, lost); ``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each
-one's end port, port, whether it began; ``passed`` uint64[ports] MADs of this call not counted yet
-(sent, received << 32), ``touched`` int32[ports] which ports, ``progress`` int64[6] of the MAD that
-is being routed (ports touched, hops, hops of its request, and how it is lost: see
-:mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
-``options`` int64[2] (MADs count, ports that have a fault); ``perf_caps`` int64[nodes, 2]: see
-:mod:`softib.agents.layout`; ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3],
-``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.faults.fault_columns`; ``fec_clock`` int64[ports]
-until when codewords without an error are counted, ps (0: no histogram was asked for);
-``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.faults.flow_control`; ``firmware`` uint8[3]
-softib's version, the firmware's version of every device; ``reregisters`` uint32[ports] how often a
-Set asked the clients of an end port to register again.
+* the five ``…counters`` uint64[ports, counters]: the fabric's, without field names, because structured arrays are
+  expensive to pass to Numba
+* ``mkey_until``, ``cc_until`` int64[ports]: time in ps at which the lease of M_Key and CC_Key ends; 0 = no lease runs
+* ``trained`` uint8[ports, 2]: lanes and speed code of the cable at the start; 255 = it had no link
+* ``notices`` int64[slots, 4]: time in ps, port, trap number, detail; ``notice_data`` uint8[slots, 54]: their
+  DataDetails; ``notice_count`` int64[2]: used, lost
+* ``samplers`` int64[slots, 3]: [0, 0] = number of armed sampling mechanisms; then for each its end port, its port, and
+  1 if it has begun
+* ``passed`` uint64[ports]: MADs of this call not counted yet (sent, received << 32); ``touched`` int32[ports]: their
+  ports
+* ``progress`` int64[6]: state of the MAD that is being routed (:mod:`softib.agents.kernels.route`); ``path``
+  int64[2 (switches + 64)]: ports through which it left nodes
+* ``options`` int64[2]: whether MADs are counted, number of ports that have a fault
+* ``perf_caps`` int64[nodes, 2]: :func:`perf_capabilities`
+* ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3], ``rng_state`` uint64[1]:
+  :mod:`softib.agents.kernels.faults.fault_columns`
+* ``fec_clock`` int64[ports]: time in ps up to which codewords without an error are counted; 0 = no histogram was
+  requested
+* ``overruns`` int64[ports, 2]: :mod:`softib.agents.kernels.faults.flow_control`
+* ``firmware`` uint8[3]: softib's version, which is the firmware version of every device
+* ``reregisters`` uint32[ports]: number of Sets that asked the clients of an end port to register again
 """
 
-OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")
-Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
+Outcome: Any = table(
+    "Outcome",
+    "row client_row client_port served fate reply_row reply_answer forward_row forward_answer forward_port counts",
+)
 """Results of a batch (:func:`softib.agents.kernels.serve.serve`). ``row`` int64[n]: the request of
 each answer. ``client_row``, ``client_port`` int64[n]: the request and the end port of MADs for
 clients, filled from the back. ``served`` int64[2]: the number of answers, and of MADs for
-clients."""
+clients. The others belong to the servers of a running fabric (:func:`softib.live.exchange_kernels.answer`),
+and are empty elsewhere: with two tables, the machine code that answers MADs would be compiled twice."""
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025

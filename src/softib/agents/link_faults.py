@@ -5,7 +5,7 @@
     faults.noise(port, 1e-9, now_ps)       # the cable makes bit errors
     faults.attenuate(port, 6, now_ps)      # 6 dB of the light for the port are lost
     faults.limit(port, 1, 1, now_ps)       # it trains at 1X SDR
-    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: and says that it does not
+    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: it grants credits all the same
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
@@ -103,14 +103,14 @@ class LinkFaults:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """Lose ``db`` of the light for ``port`` on the path (a dirty connector, a bend): its module
-        measures less, and its received data has bit errors; 0 repairs it."""
+        """Attenuate the light for ``port`` by ``db`` on its path (a dirty connector, a bend): its module measures less,
+        and its received data has bit errors; 0 repairs it."""
         self.optics.lose(port, db)
         self._noisy(port, now_ps)
 
     def fade(self, port: int, db: float, now_ps: int = 0) -> None:
-        """Let the laser in ``port`` send ``db`` less light: its own module measures that, and the
-        other end receives less; 0 repairs it."""
+        """Reduce the output of the laser in ``port`` by ``db``: its own module measures that, and the other end
+        receives less; 0 repairs it."""
         self.optics.fade(port, db)
         self._noisy(self._peer(port), now_ps)
 
@@ -136,7 +136,7 @@ class LinkFaults:
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)
         lost_s = codewords_s * float(lost)
-        # A lost codeword has at least one wrong bit in each of more symbols than the code can correct.
+        # A lost codeword has more wrong symbols than the code can correct, each with at least one wrong bit.
         return {
             "raw_ber": raw,
             "fec": f"RS({length},514)",
@@ -179,7 +179,7 @@ class LinkFaults:
             raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
 
     def unlimit(self, port: int, now_ps: int = 0) -> None:
-        """Let the link train again as before :meth:`limit`."""
+        """Remove the limit of :meth:`limit`; the link trains again."""
         ends = self._ends(port)
         before = self._trained.pop(min(ends), None)
         if before is not None:
@@ -249,7 +249,7 @@ class LinkFaults:
         return np.flatnonzero(self.tables.fault[:, BITS])
 
     def is_dead(self, node: int) -> bool:
-        """``node`` has no power."""
+        """Return whether ``node`` has no power."""
         return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
 
     def publish(self) -> None:

@@ -35,15 +35,15 @@ class OpticalFaults:
         self._cool: dict[int, int] = {}
 
     def lose(self, port: int, db: float) -> None:
-        """Lose ``db`` of the light for ``port`` on the path; 0 repairs it. Raises
+        """Attenuate the light for ``port`` by ``db`` on its path; 0 repairs it. Raises
         :class:`InputError` for a port without an optical module."""
         self._check(port, db)
         self._set(self.lost_db, port, db)
         self._measure(port)
 
     def fade(self, port: int, db: float) -> None:
-        """Let the laser of ``port`` send ``db`` less. Its driver increases the current by the same
-        factor (at most twice). 0 repairs it."""
+        """Reduce the output of the laser of ``port`` by ``db``. Its driver increases the current by the same factor (at
+        most twice). 0 repairs it."""
         peer = self._check(port, db)
         self._set(self.faded_db, port, db)
         image = self.fabric.module_info[port]

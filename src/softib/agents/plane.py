@@ -159,11 +159,12 @@ class AgentPlane:
         return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
     def _make_scratch(self, n: int) -> None:
-        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so their
+        """Create the columns for addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so their
         columns have no rows."""
         self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
         rows, client_rows, client_ports = np.zeros((3, n), np.int64)
-        self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
+        unused = [np.zeros(0, np.int64)] * (len(Outcome._fields) - 4)
+        self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64), *unused)
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
         """Let the link at ``port`` fail, or train again, as an event of the hardware and not of a
@@ -180,7 +181,7 @@ class AgentPlane:
         """Advance sampling (PortSamplesControl) to this time; return the time at which the next
         call is due, None if no call is needed.
 
-        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after the time that is due.
+        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after the due time.
         """
         sample_until(self.tables, int(now_ps))
         return self.next_sample_ps()

@@ -51,8 +51,8 @@ def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
 
 
 def _rails(names: list[str]) -> np.ndarray:
-    """Ports of one host are those whose names share the first word (``node-7 mlx5_0``, ``node-7
-    mlx5_1``)."""
+    """Return the rail of each port. Ports of one host are those whose names share the first word (``node-7 mlx5_0``,
+    ``node-7 mlx5_1``)."""
     rail = np.zeros(len(names), np.int32)
     seen: dict[str, int] = {}
     hosts = [FIRST_WORD.match(name)[0] for name in names]  # type: ignore[index]

@@ -25,7 +25,7 @@ __all__ = ["EngineRow", "FtreeUnfit", "compare_engines", "ftree_unfit"]
 
 
 LEAST = 0.02
-"""The loss is reported from this share of the bisection bandwidth on."""
+"""Smallest loss, as a share of the bisection bandwidth, that is reported."""
 
 
 @dataclass(frozen=True)

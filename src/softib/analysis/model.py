@@ -45,8 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Counts(Result):
-    """Name and sizes of a fabric, as COUNTS.tsv defines them; null if the source does not state
-    it."""
+    """Name and sizes of a fabric; null if the source does not state it."""
 
     name: str
     switches: int | None
@@ -289,7 +288,7 @@ class Checked(Result):
     notes: list[str] = field(default_factory=list)
     """Skipped steps, with reasons."""
     source_notes: list[str] = field(default_factory=list)
-    """Data of a valid source that softib does not use."""
+    """Valid data in the source that softib does not use."""
     comparison: PlanComparison | None = field(default=None, metadata=key("plan"))
     """Result for each cable of the plan."""
 

@@ -17,6 +17,7 @@ from softib.jit import small_work_in_python
 if TYPE_CHECKING:
     from softib.workloads.traffic_data import TrafficData
     from softib.workloads.traffic_matrix import TrafficFile
+    from softib.workloads.workload import Workload
 
 __all__ = ["build", "checked", "counts_of"]
 
@@ -69,7 +70,7 @@ def build(
     lfts: str | None = None,
     guid_files: Mapping[str, str | None] | None = None,
     seed: int = 0,
-    traffic: TrafficFile | TrafficData | None = None,
+    traffic: TrafficFile | TrafficData | Workload | None = None,
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
@@ -102,18 +103,24 @@ def build(
 
 
 def _predict(
-    report: Report, tables: Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps
+    report: Report, tables: Routed, seed: int, traffic: TrafficFile | TrafficData | Workload | None, steps: Steps
 ) -> None:
     """Compute the loads of the patterns and of ``traffic``, and the results of other engines."""
     from softib.analysis.prediction import predict
-    from softib.analysis.traffic import traffic_of
+    from softib.analysis.traffic import matrix_of_workload, traffic_of
     from softib.workloads.hosts import names_without_lid
+    from softib.workloads.workload import Workload
 
     with steps("prediction"):
         cut = report.recognised.bisection if report.recognised else None
         report.prediction = predict(tables.fabric, tables.graph, tables.lft, seed=seed, cut=cut)
         if traffic is not None and report.prediction is not None:
-            matrix = traffic.matrix(report.prediction.endpoints.name, names_without_lid(tables.fabric))
+            ends = report.prediction.endpoints
+            matrix = (
+                matrix_of_workload(traffic, tables.fabric, tables.graph, ends, seed)
+                if isinstance(traffic, Workload)
+                else traffic.matrix(ends.name, names_without_lid(tables.fabric))
+            )
             report.traffic = traffic_of(tables.fabric, report.prediction.network, matrix)
     if report.prediction is not None:
         from softib.analysis.engines import compare_engines

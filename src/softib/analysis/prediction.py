@@ -52,7 +52,7 @@ class Pattern(Result):
     relative: float
     """Mean over flows of the rate relative to the slower of both hosts' links."""
     worst: float
-    """The smallest relative of any permutation."""
+    """The smallest relative rate of any permutation."""
     most: float = field(metadata=key("most_on_a_link"))
     """The largest load on one channel in any permutation."""
     unrouted: int
@@ -218,8 +218,8 @@ def _pairs(name: str, description: str, bisection: static.Bisection, samples: in
 
 
 def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, rows: np.ndarray) -> Network:
-    """Channels between the ends ``rows`` of ``graph``, with the rates of the fabric's links; a link
-    that records none counts as the slowest known one."""
+    """Return the channels between the ends ``rows`` of ``graph``, with the rates of the fabric's links; a link that
+    records none counts as the slowest known one."""
     gbps = port_gbps(fabric)
     recorded = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, recorded.min() if len(recorded) else 1.0)

@@ -50,14 +50,18 @@ _GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
 @dataclass
 class Routed:
-    """``fabric`` has LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
-    analysed. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
-    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
-    and ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the
-    manager and the agents then. ``ask_sls``: a function that queries the subnet administration of a
-    running fabric for the SLs from LIDs to LIDs (int16 by pair, -1: no path), if ``path_sl`` does
-    not have them. It raises a :class:`~softib.errors.SoftibError` if there is no answer.
-    ``others``: the other subnets of a fabric that has several."""
+    """A fabric with LIDs and forwarding tables.
+
+    * ``lft`` uint8[switches, LIDs]: the tables that were analysed.
+    * ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or [end, end] of ``graph``: SLs
+      that a manager states for paths (None: it states none).
+    * ``config`` and ``manager_node`` are those of softib's manager, if it wrote the tables.
+    * ``subnet``: the manager and the agents then.
+    * ``ask_sls``: a function that queries the subnet administration of a running fabric for the SLs from LIDs to LIDs
+      (int16 by pair, -1: no path), if ``path_sl`` does not have them. It raises a :class:`~softib.errors.SoftibError`
+      if there is no answer.
+    * ``others``: the other subnets of a fabric that has several.
+    """
 
     fabric: Fabric
     graph: SwitchGraph
@@ -87,7 +91,7 @@ class Programmed(NamedTuple):
 def programmed_copy(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
 ) -> Programmed:
-    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, and how it did.
+    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, with its report.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.

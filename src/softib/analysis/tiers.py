@@ -1,5 +1,5 @@
-"""Position of each switch in the drawing: its place in its tier, and boxes for several switches if
-there are many. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
+"""Position of each switch in the drawing: its tier and its place there. If a tier has many switches, several share a
+box. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
 """
 
 from __future__ import annotations

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.analysis.prediction import busiest
+from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.result import Result, also, key
 from softib.sim import static
 from softib.sim.static_network import Network
 from softib.workloads.traffic_matrix import TrafficMatrix
 
-__all__ = ["TimedLink", "Traffic", "traffic_of"]
+if TYPE_CHECKING:
+    from softib.analysis.endpoints import Endpoints
+    from softib.routing.graph import SwitchGraph
+    from softib.workloads.workload import Workload
+
+__all__ = ["TimedLink", "Traffic", "matrix_of_workload", "traffic_of"]
 
 SHOWN = 10
 
@@ -58,7 +65,7 @@ class Traffic(Result):
     @property
     @also(before="busiest")
     def relative(self) -> float:
-        """1: Ratio of times: 1 if the hosts' own links are the limit; 0.5 if links between switches
+        """1: Ratio of the two times: 1 if the hosts' own links are the limit; 0.5 if links between switches
         double the time."""
         return self.hosts_ps / self.time_ps if self.time_ps else 1.0
 
@@ -79,3 +86,29 @@ def traffic_of(fabric: Fabric, network: Network, matrix: TrafficMatrix) -> Traff
         static.flow_time_ps(network, static.Loads(edge, loads.flows, 0)),
         [TimedLink(b.place, b.peer, b.load, b.gbps) for b in busiest(fabric, network, loads.load, SHOWN)],
     )
+
+
+def matrix_of_workload(
+    workload: Workload, fabric: Fabric, graph: SwitchGraph, ends: Endpoints, seed: int
+) -> TrafficMatrix:
+    """Return the bytes of all messages of ``workload`` on ``fabric``, which has LIDs, by rows of ``ends``. Raises
+    :class:`InputError` for messages that switches copy or reduce, since these are not pairs of hosts."""
+    from softib.fabric.end_ports import end_ports
+    from softib.sim.messages import Opcode
+    from softib.workloads.hosts import hosts_of
+
+    messages = workload.of_fabric(None).messages(hosts_of(fabric), seed).messages
+    if messages.groups or messages.reductions:
+        raise InputError(f"{workload.name}: switches copy or reduce its messages, so it has no traffic matrix")
+    place = lambda node, number: node.astype(np.int64) << 8 | number
+    rows = np.argsort(known := place(graph.end_node[ends.row], graph.end_portnum[ends.row]))
+    ports = end_ports(fabric)
+    row = rows[np.searchsorted(known[rows], place(fabric.port_node[ports], fabric.port_num[ports])) % len(rows)]
+    sent = messages.opcode != Opcode.COMPUTE
+    src, dst = row[messages.src[sent]], row[messages.dst[sent]]
+    read = messages.opcode[sent] == Opcode.READ  # its bytes are those of the response
+    src, dst = np.where(read, dst, src), np.where(read, src, dst)
+    pairs, which = np.unique(src * len(ends.row) + dst, return_inverse=True)
+    size = np.bincount(which, messages.size[sent], len(pairs))
+    src, dst = np.divmod(pairs, len(ends.row))
+    return TrafficMatrix(workload.name, (src, dst, size), len(pairs), float(size[src != dst].sum()))

@@ -44,7 +44,7 @@ def totals(names: list[str]) -> str:
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")
-"""Arguments that :func:`softib.load` checks itself, with advice on common mistakes."""
+"""Arguments that :func:`softib.load` checks itself, because its errors advise on common mistakes."""
 
 
 def _texts(value: Any) -> bool:
@@ -170,7 +170,7 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` if both are given, or GUID files together with tables; raise
+    """Raise :class:`InputError` if both an engine and tables are given, or GUID files together with tables, and
     ``UnknownName`` if the engine does not exist."""
     from softib.routing.engine import chain
 

@@ -36,14 +36,14 @@ class AuditResult(Result):
     findings: list[Finding]
     """Worst first."""
     unjudged: list[str]
-    """Unread data, one line each."""
+    """Data that could not be read, one line each."""
     attempts: list[Attempt] = field(default_factory=list)
     """With ``rehearse``: the attacks on the twin in the order in which they ran."""
 
 
 class Audit(Rows[Finding]):
-    """Findings of an audit, worst first. ``unjudged``: data that could not be read, one line each.
-    ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
+    """Findings of an audit, worst first. ``unjudged``: data that could not be read, and was therefore not audited,
+    one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
     no warning or error, nothing unjudged, and no successful attack."""
 
     row, by = Finding, "severity"
@@ -150,7 +150,7 @@ def audit(
 def _unlike_running(
     source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> list[str]:
-    """Return the defaults of the copy of a running fabric that may differ from the running manager's settings."""
+    """Return the default settings of the twin's manager that may differ from those of the running manager."""
     from softib.monitor.opening import is_live
 
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]
@@ -175,7 +175,7 @@ def _rehearse(
     from softib.api.running.staging import staged
     from softib.tenants.rehearsal import rehearse
 
-    twin = up(load(source), name=f"rehearsal-{os.getpid()}", sm_config=options, partitions=partitions)
+    twin = up(load(source), name=f"rehearsal-{os.getpid()}", bound=True, sm_config=options, partitions=partitions)
     try:
         key = mkey or _configured_mkey(options)
         evidence = _read(twin.name, key, managers, steps)
@@ -219,7 +219,7 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
 def _of_files(
     options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> tuple[list[Finding], list[str]]:
-    """Return the findings of a manager's files, and the statements that the manager does not use as written."""
+    """Return the findings of a manager's files, and the settings that the manager does not use as written."""
     from softib.diags.hardening.options import judge_options, judge_partitions, not_as_written
     from softib.input_files import read_text
     from softib.sm.managers.partitions import parse_partitions

@@ -1,4 +1,4 @@
-"""Cabling lists, with the interpretation of their headings and rows."""
+"""Cabling lists, and how their headings and rows are interpreted."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ class CablingList:
         write_plan(self._read.plan, os.fspath(path))
 
     def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
-        """Match its devices to those of ``fabric`` by their cables, if their names differ.
-        ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
-        :class:`InputError` if the cables imply no names, or if several sets of names are
-        possible."""
+        """Match the devices of the list to those of ``fabric`` by their cables, for lists with other names.
+        ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises :class:`InputError`
+        if the cables imply no names, or if several sets of names are possible."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.match import propose_names

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import Suggests
@@ -44,8 +45,10 @@ class Fabric(Suggests):
     (6, 8, 16)
     """
 
-    def __init__(self, result: ReadResult, source: str, chosen: dict[str, Any] | None = None):
-        self._result, self.source, self._chosen = result, source, chosen
+    def __init__(
+        self, result: ReadResult | Callable[[], ReadResult], source: str, chosen: dict[str, Any] | None = None
+    ):
+        self._given, self.source, self._chosen = result, source, chosen
         self._seconds: dict[str, float] = {}
         self._tables: dict[str, Table] = {}
 
@@ -74,6 +77,17 @@ class Fabric(Suggests):
     __iter__ = None
 
     @cached_property
+    def _result(self) -> ReadResult:
+        """The result of the reader, which is called at first use."""
+        if callable(self._given):
+            self._given = self._given()
+        return self._given
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Read the source: a reader cannot be pickled."""
+        return {**self.__dict__, "_given": self._result}
+
+    @cached_property
     def _finder(self) -> NodeFinder:
         from softib.fabric.node_finder import NodeFinder
 
@@ -96,7 +110,7 @@ class Fabric(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Data of a valid source that softib does not use."""
+        """Valid data in the source that softib does not use."""
         return tuple(self._result.notes)
 
     @property
@@ -163,12 +177,12 @@ class Fabric(Suggests):
         """Write it to ``path``. The format follows from the suffix, unless it is given
         (``ibnetdiscover``, ``ibsim``, ``topo`` …).
 
-        Returns notes on changes that the format's readers require, one line each. Raises
-        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` if the file cannot be
-        written.
+        Returns notes on changes that were necessary for readers of the format, one line each. Raises
+        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` if the file cannot be written.
         """
         from softib.fabric.formats import registry
 
+        registry.writer_of(Path(path), format)
         return tuple(registry.write(self._result.fabric, os.fspath(path), format))
 
     def to_yaml(self) -> str:
@@ -234,22 +248,29 @@ def load(
     notice: Notice = warn,
     steps: Steps | None = None,
     progress: Notice = silent,
+    later: bool = False,
 ) -> Fabric:
     """Read ``source``: a file of any known format (detected from the content), a fabric.yaml, the
     name of a running fabric, or ``umad:DEVICE`` for the subnet of that port (``umad:mlx5_0``;
     ``umad:`` is the first active port), which is read only with Gets. ``ibnl`` are directories of
     IBNL system descriptions for a ``.topo`` file; ``node_name_map`` is OpenSM's file of names.
     ``notice`` is called with information for the user (default: a :class:`SoftibWarning`).
-    ``progress`` is called with a line (nodes and MADs) repeatedly while a subnet is read. Raises
-    :class:`InputError` or a related error in one line: what is wrong, where, and what to do.
+    ``progress`` is called with a line (nodes and MADs) repeatedly while a subnet is read.
+    ``later``: read at the first use of the fabric, so that ``check``, ``simulate`` and other functions reject
+    their other arguments before that. Raises :class:`InputError` or a related error in one line: what is wrong,
+    where, and what to do.
     """
     from softib.source import load as read
 
     name = _path_of(source)
     names = None if node_name_map is None else os.fspath(node_name_map)
     timed = Timed(steps)
-    with timed("reading"):
-        fabric = Fabric(read(name, [os.fspath(d) for d in ibnl], names, notice=notice, progress=progress), name)
+
+    def reading() -> ReadResult:
+        with timed("reading"):
+            return read(name, [os.fspath(d) for d in ibnl], names, notice=notice, progress=progress)
+
+    fabric = Fabric(reading if later else reading(), name)
     fabric._seconds = timed.seconds
     return fabric
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from softib.api.running.serving import READY, READY_FD
 from softib.errors import PeerError
 from softib.jit import ALWAYS_COMPILE
+from softib.live.launch.child_watchdog import end_with_parent
+from softib.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from softib.live.launch.doctor import Check
@@ -48,15 +46,14 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands. The commands of a row run in order, and rows run in parallel; ``up`` keeps running
-during the next command. Exit code 1 (findings in the ring) is expected."""
-PREFIX = "softib-compile-"
+"""Commands to run. The commands of a row run in order, and rows run in parallel; ``up`` keeps running during the
+next command. Exit code 1 (findings in the ring) is expected."""
 
 
 def doctor() -> list[Check]:
-    """Check what this machine can run. Each result has ``name``, ``state`` (``ok``; ``absent``: one
-    feature fewer; ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``).
-    It makes no changes and does not need root."""
+    """Check what this machine can run. Each result has a ``name``, a ``state`` (``ok``; ``absent``: one feature
+    fewer; ``missing``: softib needs it), its purpose (``what``), and the fix (``mend``). It makes no changes and
+    does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
@@ -79,22 +76,12 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> Comp
     """
     from softib.jit import cache_dir
 
-    _remove_stale_folders()
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
-        folder = Path(name)
+    with scratch_folder("compile") as folder:
         (folder / "tree.yaml").write_text(TREE)
         (folder / "ring.yaml").write_text(RING)
         _run(folder, progress)
     kept = list(cache_dir().glob("*")) if cache_dir().is_dir() else []
     return CompiledKernels(sum(path.suffix in (".code", ".numba") for path in kept), cache_dir())
-
-
-def _remove_stale_folders() -> None:
-    """Remove folders of killed runs: the process number in their name no longer exists."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        number = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(folder: Path, progress: Callable[[str], None]) -> None:
@@ -145,7 +132,7 @@ class _Job:
                 stdout=output,
                 stderr=output,
                 pass_fds=(write,),
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
         os.close(write)
 
@@ -163,8 +150,3 @@ class _Job:
         if code not in (0, 1):
             lines = self.output.read_text(errors="replace").strip().splitlines() or [f"exit {code}"]
             raise PeerError(f"softib {self.verb}: {lines[-1]}")
-
-
-def _end_with_parent() -> None:
-    """Send SIGTERM to a child when its parent ends for any reason (prctl(2), PR_SET_PDEATHSIG)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)

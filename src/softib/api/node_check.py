@@ -20,7 +20,7 @@ from softib.result import Result, key
 __all__ = ["HealthEntity", "HealthEvent", "NodeCheck", "node_check"]
 
 FATAL = ("adapter-missing", "port-state", "unread")
-"""Checks whose failure makes an adapter unusable."""
+"""Checks whose failure means that an adapter is unusable."""
 AGENT = "softib-node-check"
 STATE = "softib_node_check"
 MOST_HOURS = 24 * 365.0

@@ -1,5 +1,5 @@
-"""Functions for a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and
-does not change it."""
+"""Functions for a fabric that is not running. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and does
+not change it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from softib.routing.graph import SwitchGraph
     from softib.workloads.traffic_data import TrafficData
     from softib.workloads.traffic_matrix import TrafficFile
+    from softib.workloads.workload import Workload
 
 __all__ = ["bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"]
 
@@ -84,13 +85,12 @@ def route(
 
 
 def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
-    """Prove forwarding tables: whether every packet arrives, over how many links, and whether a
-    credit loop can form. ``lfts`` is a dump of tables (a path), or a function of yours from a
-    :class:`~softib.routing.graph.SwitchGraph` to ``uint8[switches, LIDs]`` (255 = no route). For a
-    function, the subnet manager brings up a copy of the fabric, so that ports have LIDs. Without
-    it, the tables in the switches of a running fabric are proved. Raises :class:`InputError` for an
-    invalid dump or an array of another shape, :class:`PeerError` if no manager has written tables
-    yet.
+    """Prove forwarding tables: whether every packet arrives, over how many links, and whether a credit loop can form.
+    ``lfts`` is a dump of tables (a path), or a function of yours from a :class:`~softib.routing.graph.SwitchGraph` to
+    ``uint8[switches, LIDs]`` (255 = no route). For a function, the subnet manager brings up a copy of the fabric, so
+    that ports have LIDs. Without ``lfts``, the tables in the switches of a running fabric are proved. Raises
+    :class:`InputError` for an invalid dump or an array of another shape, :class:`PeerError` if no manager has written
+    tables yet.
 
     >>> import numpy as np, softib
     >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
@@ -213,14 +213,15 @@ def report(
     seed: int = 0,
     steps: Steps = unwatched,
 ) -> Report:
-    """Run everything: bring-up, proof, checks and prediction. ``traffic``, if given, is also
+    """Run bring-up, proof, checks and prediction, and return all results. ``traffic``, if given, is also
     predicted: the path of a traffic matrix, ``{(source, destination): bytes}``, ``{source:
     {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array
-    over all hosts."""
+    over all hosts; or any other workload of :func:`simulate`, whose messages make one."""
     from softib.analysis.pipeline import build
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path, guid_files)
+    demand = None if traffic is None else _traffic(traffic)
     fabric = as_fabric(source)
     timed = Timed(steps)
     parts = build(
@@ -231,7 +232,7 @@ def report(
         lfts=path,
         guid_files=guid_files,
         seed=seed,
-        traffic=None if traffic is None else _traffic(traffic),
+        traffic=demand,
         steps=timed,
     )
     parts.seconds.update(fabric.seconds | timed.seconds)
@@ -259,14 +260,17 @@ def _routing(tables: Routed, fabric: Fabric) -> Routing:
     return Routing(tables, Fabric(replace(result, fabric=tables.fabric), fabric.source))
 
 
-def _traffic(given: Any) -> TrafficFile | TrafficData:
-    if isinstance(given, str | os.PathLike):
-        from softib.workloads.traffic_matrix import read_traffic
+def _traffic(given: Any) -> TrafficFile | TrafficData | Workload:
+    """Return the matrix of a file or of data, or a workload, whose messages make one."""
+    from softib.workloads.traffic_data import TrafficData
+    from softib.workloads.traffic_matrix import read_traffic
+    from softib.workloads.workload import is_workload, read
 
+    if isinstance(given, str | os.PathLike) and not is_workload(os.fspath(given)):
         return read_traffic(os.fspath(given))
-    from softib.workloads.traffic_data import traffic_data
-
-    return traffic_data(given)
+    workload = read(given)
+    data = getattr(workload.jobs[0], "_data", None) if len(workload.jobs) == 1 else None
+    return data if isinstance(data, TrafficData) else workload
 
 
 def _paths(plan: Plan) -> tuple[str, ...]:

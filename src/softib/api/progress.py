@@ -10,9 +10,9 @@ from typing import TypeAlias
 __all__ = ["Notice", "Steps", "Timed", "on_compiling", "silent", "unwatched"]
 
 Steps: TypeAlias = Callable[[str], AbstractContextManager[None]]
-"""Called with the name of a step; the step is running inside the context manager that it returns."""
+"""Function that is called with the name of a step and returns a context manager, in which the step runs."""
 Notice: TypeAlias = Callable[[str], None]
-"""Called with a line of information for the user."""
+"""Function that is called with a line of information for the user."""
 
 
 def unwatched(step: str) -> AbstractContextManager[None]:

@@ -1,4 +1,5 @@
-"""Elements of results: findings, problems, changes, kinds of topology with their parameters, paths, and workloads."""
+"""Types of the elements of results: findings, problems, changes, kinds of topology with their parameters, paths,
+and workloads."""
 
 from __future__ import annotations
 

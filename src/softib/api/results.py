@@ -90,9 +90,9 @@ class Prediction(Suggests):
 
     @property
     def traffic(self) -> dict[str, Any] | None:
-        """The given traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
-        part, ``hosts_us`` if only the hosts' links were the limit, the ratio ``relative`` of these
-        times, and the ``busiest`` links. None without traffic."""
+        """Prediction for the given traffic: ``bytes``, ``flows``, the time ``time_us`` in which the busiest link
+        sends its part, the time ``hosts_us`` that the hosts' links alone would need, the ratio of these times
+        (``relative``), and the ``busiest`` links. None without traffic."""
         return None if self._report.traffic is None else self._report.traffic.to_json()
 
     def table(self) -> Table:
@@ -209,10 +209,9 @@ class Report(Suggests):
         steps: Steps | None = None,
         live: str = "",
     ) -> str:
-        """Return the page, one self-contained file; with ``path``, also write it there. Raises
-        :class:`InputError`. ``live``: an address that is shown instead of the drawing, for a page
-        from a server. With ``when``, the page states time, version and ``command``; without it, the
-        page depends only on the report.
+        """Return the page, one self-contained file; with ``path``, also write it there. Raises :class:`InputError`.
+        ``live``: the address of a map that is shown in place of the drawing, for a page from a server. With ``when``,
+        the page shows time, version and ``command``; without it, the page depends only on the report.
         """
         from softib.render.html import to_html
         from softib.render.phrases import made

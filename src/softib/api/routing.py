@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
                 write_text(path, "".join(f"{guid:#018x}\n" for guid in guids))
                 files[f"{kind}_guid_file"] = str(path)
     except OSError as error:
-        raise InputError(f"{folder}: cannot write there: {error.strerror or error}") from None
+        raise InputError(f"{folder}: cannot write there: {os_reason(error)}") from None
     return files
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """GUID files with which ftree fits a tree. ``reason``: why it does not fit without them;
-    ``files``: paths by OpenSM's option."""
+    """GUID files with which ftree fits a tree. ``reason``: why ftree does not fit without them; ``files``: paths by
+    OpenSM's option."""
 
     reason: str
     files: dict[str, str]
@@ -94,12 +94,13 @@ class Routing(Suggests):
 
     @property
     def ports_without_lid(self) -> int:
-        """Cabled host ports without a LID, to which no packet can be sent; ``unreachable`` does not count them."""
+        """Cabled host ports without a LID. No packet can be sent to them, and ``unreachable`` does not count them."""
         return self._found.part.ports_without_lid
 
     @property
     def hops(self) -> dict[int, int]:
-        """Number of pairs (host, address of another device) by the number of links after the first switch."""
+        """Number of pairs (host, address of another device) by the number of links on their path after the first
+        switch."""
         return dict(self._found.part.hops)
 
     @property
@@ -121,11 +122,10 @@ class Routing(Suggests):
         return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
-        """Return the path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL
-        and VLs, alternatives, and the effects of changes on it. A port is ``leaf-3[40]``,
-        ``leaf-3:40`` or ``leaf-3/40``, or a LID (``"12"``) unless a node has that name. A host's
-        name alone means its first cabled port on the other end's subnet. Raises
-        :class:`UnknownName`, and :class:`InputError` for an unknown LID.
+        """Return the path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and VLs,
+        alternatives, and the effects of changes on it. A port is ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``, or a
+        LID (``"12"``) unless a node has that name. The name of a host stands for its first cabled port on the subnet of
+        the other end. Raises :class:`UnknownName`, and :class:`InputError` for an unknown LID.
 
         >>> import softib
         >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")

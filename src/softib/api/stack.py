@@ -1,4 +1,4 @@
-"""The software stacks of hosts (collected here, over ssh, or from files), and their comparison."""
+"""The software stacks of hosts, collected on this host, over ssh or from files, and their comparison."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import tarfile
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,17 +15,18 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from softib.api.arguments import Suggests
-from softib.errors import InputError, PeerError
+from softib.errors import InputError, PeerError, os_reason
 from softib.foreign_text import shown
 from softib.host_facts.stack_checks import StackFault
 from softib.host_facts.stack_facts import HostStack
 from softib.plural import counted
 from softib.result import Result
+from softib.scratch import scratch_folder
 
 __all__ = ["Stack", "stack", "stack_collector"]
 
 MOST_OCTETS, MOST_FILES = 256 << 20, 20_000
-"""Limits of an archive, unpacked."""
+"""Limits of an unpacked archive."""
 SSH_S = 20.0
 TOGETHER = 32
 """Number of hosts that are queried at the same time."""
@@ -131,7 +131,7 @@ def _collected(host: str) -> HostStack | str:
     except subprocess.TimeoutExpired:
         return f"{host or 'this host'}: no answer within {SSH_S:.0f} s"
     except OSError as error:
-        raise PeerError(f"{command[0]}: {error.strerror or error}") from None
+        raise PeerError(f"{command[0]}: {os_reason(error)}") from None
     if done.returncode or not done.stdout:
         reason = shown(done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]) if done.stderr.strip() else ""
         return f"{host or 'this host'}: {reason or f'the collector ended with {done.returncode}'}"
@@ -144,10 +144,10 @@ def _collected(host: str) -> HostStack | str:
 def _from_archive(octets: bytes, source: str) -> HostStack:
     from softib.host_facts.stack_facts import read_stack
 
-    with tempfile.TemporaryDirectory(prefix="softib-stack-") as folder:
+    with scratch_folder("stack") as folder:
         try:
             with tarfile.open(fileobj=io.BytesIO(octets), mode="r:*") as archive:
-                _unpack(archive, Path(folder))
+                _unpack(archive, folder)
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
             why = shown(str(error))
             raise InputError(f"{shown(source)}: not an archive of softib stack --collector: {why}") from None

@@ -262,7 +262,7 @@ def _of_frames(method: Any) -> Any:
 
 @contextmanager
 def _as_input_error(method: str) -> Iterator[None]:
-    """Errors of polars as :class:`InputError`."""
+    """Raise errors of polars as :class:`InputError`."""
     polars_error = library("polars", "tables").exceptions.PolarsError
     try:
         yield
@@ -271,7 +271,7 @@ def _as_input_error(method: str) -> Iterator[None]:
 
 
 class _Groups:
-    """The result of ``group_by``; as in polars, columns are looked up when the result is used."""
+    """The result of ``group_by``; as in polars, its columns are looked up only when it is used."""
 
     def __init__(self, groups: Any):
         self._groups = groups

@@ -46,6 +46,8 @@ class TenantOptions:
     addresses other than loopback."""
     client_ca: str | os.PathLike[str] | None = None
     """PEM file of the CA whose client certificates identify accounts."""
+    mkey: int = 0
+    """The M_Key of the subnet's manager, if ports answer only with it (0: none)."""
 
 
 def serve_tenants(
@@ -77,7 +79,7 @@ def serve_tenants(
     tls = None if tenants.certificate is None else tls_of(tenants.certificate, tenants.client_ca)
     if tenants.client_ca is not None and tls is None and is_loopback(host):
         raise InputError("client_ca needs TLS; add certificate")
-    served = prepared(source, token, every, jobs, history, notice)
+    served = prepared(source, token, every, jobs, history, notice, mkey=tenants.mkey)
     with ExitStack() as held:
         service = _service(source, tenants, notice, held)
         from softib.web.ufm.app import gate_of
@@ -106,12 +108,12 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     held.enter_context(lock_subnet(_subnet_name(source), path))
     if isinstance(manager, FileManager):
         held.enter_context(lock(manager.lock_path(), str(manager.file), path))
-    intruders = IntruderWatch(lambda: _listening(source), time.time)
-    service = TenantService(path, lambda: open_source(source), manager, intruders=intruders)
+    intruders = IntruderWatch(lambda: _listening(source, tenants.mkey), time.time)
+    service = TenantService(path, lambda: open_source(source, tenants.mkey), manager, intruders=intruders)
     held.callback(service.close)
     if not service.accounts.all():
-        password = secrets.token_hex(16)  # no "-" in front: clients take it as an argument
-        write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
+        password = secrets.token_hex(16)  # hexadecimal, so that it never begins with "-" like an option
+        write_text(path / PASSWORD_FILE, password + "\n")  # only the owner can read the folder
         (path / PASSWORD_FILE).chmod(0o600)
         service.accounts.put(Account(ADMIN, "admin"), password)
         notice(f"the password of {ADMIN} is in {path / PASSWORD_FILE}")
@@ -128,19 +130,19 @@ def _subnet_name(source: str) -> str:
     return f"{PREFIX}{find_device(source.removeprefix(PREFIX) or None).guid:016x}"
 
 
-def _listening(source: str) -> tuple[MadWire, Callable[[], None]]:
+def _listening(source: str, mkey: int) -> tuple[MadWire, Callable[[], None]]:
     from softib.live.instances import find
     from softib.live.umad_client.devices import find_device
     from softib.live.umad_client.fabric_port import FabricPort
     from softib.live.umad_client.port import UmadPort
-    from softib.monitor.opening import PREFIX
+    from softib.monitor.opening import PREFIX, keyed
     from softib.tenants.intruders import LISTENS
 
     if source.startswith(PREFIX):
         port: UmadPort = UmadPort(find_device(source.removeprefix(PREFIX) or None), LISTENS)
     else:
         port = FabricPort(find(source), None, LISTENS)
-    return port, port.close
+    return keyed(port, mkey), port.close
 
 
 def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:

@@ -66,13 +66,14 @@ def prepared(
     history: str | os.PathLike[str] | None,
     notice: Notice,
     steps: Steps = unwatched,
+    mkey: int = 0,
 ) -> Served:
-    """Return a source of :func:`serve` with its arguments, before it is read."""
+    """Return a source of :func:`serve` with its arguments, before it is read. ``mkey``: the M_Key of its manager."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
         raise InputError("the token is too short; use at least 16 characters")
-    served = _served(source, every, notice, steps)
+    served = _served(source, every, mkey, notice, steps)
     if jobs is not None:
         served.jobs = os.fspath(jobs)
         from softib.analysis.jobs.files import read_jobs
@@ -86,7 +87,8 @@ def prepared(
 
 
 def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
-    """Return the pages of the laboratories. They are made one at a time: a check takes seconds of processor time."""
+    """Return the pages of the laboratories. Pages are made one at a time, because a check takes seconds of
+    processor time."""
     import threading
 
     lock = threading.Lock()
@@ -101,7 +103,7 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 
 
 REPORT_S = 60.0
-"""A report younger than this is reused, because making one takes seconds (for large fabrics a minute)."""
+"""Age up to which a report is reused, because making one takes seconds (for large fabrics a minute)."""
 MAP = "/?bare"
 """Return the page with only the map."""
 
@@ -138,7 +140,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
     return Past(history)
 
 
-def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice, steps: Steps) -> Served:
+def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, notice: Notice, steps: Steps) -> Served:
     from softib.monitor.opening import PREFIX, is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
@@ -151,7 +153,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
 
         def opened() -> Opened:
-            one = open_source(name)
+            one = open_source(name, mkey)
             if one.other_subnets:
                 notice(one.other_subnets)
             return one
@@ -173,7 +175,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
 
 
 def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
-    """Return counters, modules and cables as recorded in a file."""
+    """Return a function for the counters, modules and cables recorded in a file."""
 
     def stated(result: ReadResult) -> PortsSeen:
         from softib.monitor.files import snapshot_of
@@ -186,7 +188,7 @@ def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
-    """Return paths in the fabric's tables; if there are none, the default engine computes tables at
+    """Return a function for paths in the fabric's tables; if there are none, the default engine computes tables at
     the first query."""
     import threading
 
@@ -227,7 +229,7 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """Return data from a running fabric's subnet administration; a umad device is not queried."""
+    """Return a function for SLs from a running fabric's subnet administration; a umad device is not queried."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError
@@ -246,7 +248,8 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """Return a reading of a source that does not change. Each caller gets a copy, because a check brings it up."""
+    """Return a copy of the reading of a source that does not change. Each caller gets a copy, because a check
+    brings it up."""
     from dataclasses import replace
 
     return replace(result, fabric=result.fabric.copy())

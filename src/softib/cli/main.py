@@ -1,5 +1,5 @@
-"""``softib``: the command line. One thin file a verb, in a folder for each group of verbs; a verb's
-module loads only when it is called.
+"""``softib``: the command line. Each verb is a small file in the folder of its group, and its module loads only when it
+is called.
 
 Exit codes: 0 done; 1 negative result; 2 usage error, unreadable input, or unwritable output; 70 a
 bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any program.
@@ -94,7 +94,7 @@ TOGETHER = {
     "compile": "installation",
     "completion": "installation",
 }
-"""Small verbs → the module of their group that has them by their names."""
+"""Small verbs → the module that contains them."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 MODULES = {
     verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb).replace('-', '_')}"
@@ -103,46 +103,38 @@ MODULES = {
 }
 """Verb → its module."""
 SYNONYMS = {
-    "start": "up",
-    "stop": "down",
-    "kill": "down",
-    "ls": "status",
-    "list": "status",
-    "ps": "status",
-    "exec": "run",
-    "attach": "run",
-    "ssh": "shell",
-    "verify": "check",
-    "validate": "check",
-    "lint": "check",
-    "analyze": "report",
-    "analyse": "report",
-    "explain": "path",
-    "trace": "path",
-    "ibtracert": "path",
-    "ibdiagnet": "check",
-    "ibqueryerrors": "check",
-    **dict.fromkeys(("ibnetdiscover", "iblinkinfo", "ibstat", "perfquery", "saquery", "smpquery"), "run"),
-    "tracert": "path",
-    "sim": "simulate",
-    "predict": "simulate",
-    "import": "convert",
-    "export": "convert",
-    "topology": "generate",
-    "create": "generate",
-    "new": "generate",
-    "opensm": "sm",
-    "break": "fault",
-    "inject": "fault",
-    "web": "serve",
-    "ui": "serve",
-    "metrics": "exporter",
-    "prometheus": "exporter",
-    "burn-in": "accept",
-    "test": "accept",
-    "version": "--version",
+    word: verb
+    for verb, words in {
+        "up": "start launch boot begin",
+        "down": "stop kill shutdown halt quit exit rm remove delete destroy",
+        "status": "ls list ps",
+        "run": "exec attach",
+        "shell": "ssh login",
+        "check": "verify validate lint health healthcheck ibdiagnet ibqueryerrors",
+        "report": "analyze analyse show info inspect describe summary discover scan",
+        "path": "explain trace tracert traceroute ibtracert",
+        "route": "tables lfts",
+        "simulate": "sim predict bench benchmark perf bandwidth",
+        "convert": "import export",
+        "generate": "topology topologies gen create new make build",
+        "sm": "opensm",
+        "sm check-config": "config",
+        "fault": "break inject",
+        "isolate": "repair fix heal drain",
+        "serve": "web ui gui dashboard map graph draw plot viz tenants",
+        "exporter": "metrics prometheus",
+        "top": "watch monitor htop",
+        "why": "logs log postmortem",
+        "accept": "burn-in test",
+        "plan cost": "price",
+        "--version": "version",
+        "--help": "man usage",
+    }.items()
+    for word in words.split()
 }
 """Commands of other tools → the corresponding verb, which is suggested, not run."""
+PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
+"""Programs for InfiniBand whose names do not begin with ib."""
 
 
 COMPLETE = "_SOFTIB_COMPLETE"
@@ -188,7 +180,7 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """``help VERB`` is ``VERB --help``; a misspelt verb, or another tool's, names the right
+        """``help VERB`` is ``VERB --help``; for a misspelt verb, or one of another tool, the error names the right
         ones."""
         from softib.errors import nearest
 
@@ -198,21 +190,37 @@ class VerbGroup(click.Group):
                 click.echo(ctx.get_help())
                 ctx.exit()
         if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            similar = [SYNONYMS[args[0]]] if args[0] in SYNONYMS else nearest(args[0], VERBS)
+            similar = [SYNONYMS[args[0]]] if args[0] in SYNONYMS else nearest(args[0], [*VERBS, "help"])
+            similar = similar or self._commands_of_verbs(ctx, args[0])
             hint = f"did you mean {', '.join(similar)}?" if similar else "run 'softib --help' for all"
+            if not similar and (args[0].startswith("ib") or args[0] in PROGRAMS):  # ibhosts, ib_write_bw
+                hint = f"use 'softib run -- {args[0]}' to run it on a node of a running fabric"
             raise click.UsageError(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
+    def _commands_of_verbs(self, ctx: click.Context, word: str) -> list[str]:
+        """Return the commands of verbs that ``word`` names: ``sm sweep`` for ``sweep``."""
+        from softib.errors import nearest
+
+        commands = {
+            f"{verb} {name}": name
+            for verb in VERBS
+            if isinstance(command := self.get_command(ctx, verb), click.Group)
+            for name in command.list_commands(ctx)
+        }
+        similar = nearest(word, commands.values())[:1]
+        return [words for words, name in commands.items() if name in similar]
+
 
 @click.command(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="softib")
+@click.version_option(__version__, "-V", "--version", prog_name="softib")
 def cli() -> None:
     """InfiniBand in software: a fabric, its subnet manager and its diagnostics."""
 
 
 GC_EVERY = 100_000
-"""New objects between two collections of cycles. Most objects of a command are modules and arrays that live until its
-end, and each collection of Python's default (700) would look at the young ones again."""
+"""Number of new objects between two garbage collections. Most objects of a command are modules and arrays that live
+until its end; with Python's default (700), collections would examine the young ones repeatedly."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -222,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     open_closed_streams()
     end_like_ctrl_c()
-    if argv is None:  # this process is this call's alone
+    if argv is None:  # the process runs only this command
         raise_dropped_interrupts()
         gc.set_threshold(GC_EVERY)
     speak_plainly()
@@ -238,15 +246,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(shown(f"softib: {error.filename or 'stdout'}: {os_reason(error)}"), file=sys.stderr)
         drop_stdout()
         code = 2
-    # An interrupt that passed an exec of text (dataclass has one) ends "python -m softib" by SIGINT, whatever caught it
-    # and whatever the code is; the next exec forgets it.
+    # If an interrupt passed through exec() of a text (dataclass has one), "python -m softib" ends by SIGINT even if the
+    # interrupt was caught and whatever the exit code is; a further exec() resets this.
     exec("")
     sys.exit(code)
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """Return the exit code of one call. The context's ``obj``: this process is this call's
-    alone."""
+    """Return the exit code of one call. ``obj`` of the context: the process runs only this command."""
     try:
         args = list(argv) if argv is not None else None
         code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False, obj=argv is None)
@@ -272,7 +279,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as leave:
         if COMPLETE in os.environ:
             return int(leave.code or 0)
-        # Verbs return their code. Click and Rich leave like this on a broken pipe, with 1: "the answer is bad news".
+        # Verbs return their code. On a broken pipe, Click and Rich exit with 1, which would mean a negative result.
         return closed_pipe_code()
     return code if isinstance(code, int) else 0
 

@@ -1,14 +1,14 @@
 """Establishment of connections (IBA 12.9.7): REQ, REP and RTU, at both ends.
 
-A message that is not answered in time is sent again (IBA 12.9.8); an MRA requests more time from the sender (IBA
+An unanswered message is sent again when its time expires (IBA 12.9.8); an MRA requests more time from the sender (IBA
 12.6.6).
 
 A request for a service without a listener waits briefly for one before it is refused. Linux
-refuses at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service ID"). But
-its requests come milliseconds after a program begins to connect: the neighbour's address, the path
-and the QP each take a round trip or a command of the device. Here all that takes microseconds, and programs that
-unknowingly depend on it show a race that no hardware has: perftest's client requests its second connection while
-its server still switches from the first to the second.
+refuses at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service ID"). But with Linux, a
+request arrives milliseconds after a program begins to connect: the neighbour's address, the path and the QP each take a
+round trip or a command of the device. Here all of that takes microseconds. Programs that unknowingly depend on the
+delay then show a race that no hardware has: perftest's client requests its second connection while its server still
+switches from the first to the second.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MOST_HELD = 1024
-"""Limit of requests that wait for a listener, of all ports: the longest backlog. Further ones are
+"""Largest number of requests, of all ports together, that wait for a listener: the longest backlog. Further ones are
 refused at once, as by Linux."""
 
 
@@ -71,7 +71,7 @@ def send_req(cm: Connections, e: Endpoint, request: Request) -> None:
 
 
 def take_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The passive side accepted: the program brings its QP up next."""
+    """Handle a REP: the passive side accepted, and the program now brings its QP up."""
     cm.timers.stop(e)
     e.peer_comm_id, e.peer_qpn = m.fields["local_comm_id"], m.fields["local_qpn"]
     e.peer_guid = m.fields["local_ca_guid"]
@@ -79,7 +79,7 @@ def take_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def send_rtu(cm: Connections, e: Endpoint, _: None) -> None:
-    """The program's QP is ready."""
+    """Send the RTU, because the program's QP is ready."""
     e.last_mad = cm_mad(CmAttr.RTU, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id)
     cm.post(e, e.last_mad)
 
@@ -93,12 +93,12 @@ def has_rtu(cm: Connections, e: Endpoint, m: Message) -> bool:
 
 
 def other_transport(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """The listener's type of QP cannot answer this REQ."""
+    """Return whether the listener's type of QP cannot answer this REQ."""
     return listener.qp_type not in qp_types_of(m.fields)
 
 
 def backlog_is_full(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """The listener's backlog is full: the REQ is dropped, and the peer will repeat it."""
+    """Return whether the listener's backlog is full: the REQ is then dropped, and the peer will repeat it."""
     return listener.waiting >= listener.backlog
 
 
@@ -108,12 +108,12 @@ def spawn_child(cm: Connections, listener: Endpoint, m: Message) -> Endpoint:
 
 
 def is_child(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """``e`` was created for this request by its listener."""
+    """Return whether a listener created ``e`` for this request."""
     return e.listener is not None
 
 
 def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
-    """A request for the listener's program."""
+    """Handle a request for the listener's program."""
     assert e.listener is not None
     req, path = m.fields, Path.back(m.fields)
     e.port, e.path, e.sgid, e.dgid = m.port, path, path.sgid, path.dgid
@@ -126,14 +126,14 @@ def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def send_rep(cm: Connections, e: Endpoint, p: Param) -> None:
-    """The program accepts."""
+    """Send a REP: the program accepts."""
     answered(e)
     e.events_enabled, e.qpn = True, p.qpn
     cm.post_until_answered(e, cm_mad(CmAttr.REP, e.peer_tid, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
 
 
 def establish(cm: Connections, e: Endpoint, _: object) -> None:
-    """The peer is ready: its RTU arrived, or its first packet came before it (IBA 12.9.7,
+    """Handle that the peer is ready: its RTU arrived, or its first packet came before the RTU (IBA 12.9.7,
     communication established)."""
     cm.timers.stop(e)
     e.last_mad = b""
@@ -144,12 +144,12 @@ def establish(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 def repeat_answer(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer repeats its message: the answer (REP or RTU) was lost."""
+    """Send the answer (REP or RTU) again: the peer repeats its message, so the answer was lost."""
     cm.post(e, e.last_mad)
 
 
 def resend(cm: Connections, e: Endpoint, _: object) -> None:
-    """The timer expired, and a retry is left."""
+    """Send the message again: the timer expired, and a retry is left."""
     e.retries_left -= 1
     cm.post(e, e.last_mad)
     cm.timers.start(e, cm.timing.response_ms)
@@ -162,17 +162,17 @@ def _send_mra(cm: Connections, e: Endpoint, received: Received) -> None:
 
 
 def send_mra_for_req(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer repeats its REQ while the program has not answered yet."""
+    """Send an MRA: the peer repeats its REQ while the program has not answered yet."""
     _send_mra(cm, e, Received.REQ)
 
 
 def send_mra_for_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer repeats its REP while the program's QP is not ready yet."""
+    """Send an MRA: the peer repeats its REP while the program's QP is not ready yet."""
     _send_mra(cm, e, Received.REP)
 
 
 def extend_timeout(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer's program needs more time."""
+    """Extend the timeout: the peer's program needs more time."""
     cm.timers.start(e, code_ms(m.fields["service_timeout"]) + cm.timing.response_ms)
 
 
@@ -180,9 +180,9 @@ def extend_timeout(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def _hold_ms(cm: Connections, m: Message) -> int:
-    """At most half the time that the sender allows for an answer (REQ.RemoteCMResponseTimeout, IBA 12.7.11): no MRA
-    is due before that, and nothing is sent twice. A SIDR_REQ does not name a time;
-    Linux' own applies."""
+    """Return the time to hold a request, at most half the time that the sender allows for an answer
+    (REQ.RemoteCMResponseTimeout, IBA 12.7.11): no MRA is due before that, and nothing is sent twice. A SIDR_REQ states
+    no time, so Linux' time applies."""
     return cm.timing.hold_ms(m.fields.get("remote_cm_response_timeout", cm.timing.response))
 
 
@@ -192,7 +192,7 @@ def may_wait(cm: Connections, e: Endpoint, m: Message) -> bool:
 
 
 def hold_request(cm: Connections, e: Endpoint, m: Message) -> None:
-    """``e`` represents the sender of ``m`` until a listener arrives or the time expires."""
+    """Hold the request ``m``: ``e`` represents its sender until a listener arrives or the time expires."""
     e.events_enabled = False
     cm.know_peer(e)
     cm.early[e] = m

@@ -39,11 +39,14 @@ def code_ms(code: int) -> int:
 
 @dataclass(frozen=True)
 class Timing:
-    """``response``: time limit of an answer, 4.096 us * 2^n; ``retries``: repetitions of a message
-    (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
-    drivers/infiniband/core/cma.c); ``service_timeout``: the time requested by an MRA (CMA_CM_MRA_SETTING);
-    ``early_ms``: the longest wait of a request for a listener; ``unread_ms``: the longest wait of a DREQ until its
-    receiver's program has taken the earlier completions.
+    """Time limits and retries of communication management.
+
+    * ``response``: time limit of an answer, 4.096 us * 2^n.
+    * ``retries``: repetitions of a message (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
+      drivers/infiniband/core/cma.c).
+    * ``service_timeout``: the time requested by an MRA (CMA_CM_MRA_SETTING).
+    * ``early_ms``: the longest wait of a request for a listener.
+    * ``unread_ms``: the longest wait of a DREQ until its receiver's program has taken the earlier completions.
     """
 
     response: int = 20
@@ -54,7 +57,7 @@ class Timing:
 
     @property
     def response_ms(self) -> int:
-        """``response`` as Linux counts it, in ms."""
+        """Return ``response`` in ms, as Linux rounds it."""
         return code_ms(self.response)
 
     def hold_ms(self, response: int) -> int:
@@ -88,7 +91,7 @@ class Timers:
         heapq.heappush(self._heap, (self.now_ps + ms * MS_PS, self._serial, e, timer))
 
     def stop(self, e: Endpoint, timer: Timer = Timer.RESPONSE) -> None:
-        """Nothing happens if it does not run."""
+        """Stop the timer if it runs."""
         self._running.pop((e, timer), None)
 
     def deadline_ps(self) -> int | None:
@@ -108,8 +111,8 @@ class Timers:
 
 
 Unread = Callable[[int], "Callable[[], bool] | None"]
-"""Maps a QPN to a function that reports whether the present completions of its queues are still there; None if they
-hold none."""
+"""Maps a QPN to a function. The function returns whether the completions that its queues hold now are still there; it
+is None if they hold none."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
@@ -118,7 +121,7 @@ def nothing_unread(qpn: int) -> Callable[[], bool] | None:
 
 
 class OutgoingMad(NamedTuple):
-    """A MAD from ``port`` to ``dlid``. ``pkey`` 0: the first one of the port's table."""
+    """A MAD from ``port`` to ``dlid``. ``pkey`` 0: the first P_Key of the port's table."""
 
     port: int
     dlid: int
@@ -138,7 +141,7 @@ class Message(NamedTuple):
 
     @property
     def service_id(self) -> int:
-        """Attributes of REQ and SIDR_REQ."""
+        """Return the service ID of a REQ or SIDR_REQ."""
         return int(self.fields["service_id"])
 
 
@@ -165,9 +168,9 @@ class Connections:
     outbox: deque[OutgoingMad] = field(default_factory=deque)
     timers: Timers = field(default_factory=Timers)
     by_id: dict[int, Endpoint] = field(default_factory=dict)
-    """By the local comm ID."""
+    """Endpoints by local comm ID."""
     by_peer: dict[tuple[int, int], Endpoint] = field(default_factory=dict)
-    """By :attr:`Endpoint.peer_guid` and the peer's comm ID (of SIDR: its request ID)."""
+    """Endpoints by :attr:`Endpoint.peer_guid` and the peer's comm ID (for SIDR: its request ID)."""
     early: dict[Endpoint, Message] = field(default_factory=dict)
     """Requests that wait for a listener (:mod:`softib.cm.connect`)."""
     held_dreqs: dict[Endpoint, HeldDreq] = field(default_factory=dict)
@@ -184,7 +187,7 @@ class Connections:
         self.by_id[e.comm_id] = e
 
     def know_peer(self, e: Endpoint) -> None:
-        """Let a repeated request find ``e``."""
+        """Register ``e``, so that a repeated request finds it."""
         self.by_peer[e.peer_guid, e.peer_comm_id] = e
 
     def forget(self, e: Endpoint) -> None:
@@ -217,8 +220,7 @@ class Connections:
 
 
 def answered(e: Endpoint) -> None:
-    """The program has answered the request ``e``: it no longer counts for its listener's
-    backlog."""
+    """Record that the program has answered the request ``e``: it no longer counts towards its listener's backlog."""
     if e.listener is not None:
         e.listener.waiting -= 1
         e.listener = None

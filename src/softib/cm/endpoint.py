@@ -141,7 +141,7 @@ class PS:
 
 
 UDP_QKEY = 0x01234567
-"""RDMA_UDP_QKEY: of groups and QPs in rdma_cm's port spaces, except IPoIB's."""
+"""Q_Key of groups and QPs in rdma_cm's port spaces, except IPoIB's (RDMA_UDP_QKEY)."""
 IPOIB_QKEY = 0x0B1B
 """The Q_Key of IPoIB's groups (RFC 4391)."""
 
@@ -226,9 +226,8 @@ class Endpoint:
     """Data only: :mod:`softib.cm.transitions` moves it from state to state.
 
     ``owner`` is the process that owns the id, ``number`` the id's number there, ``channel`` the destination of its
-    events. ``ports`` are the port rows that it is bound to, ``service_id`` the service under ``service_mask``;
-    ``port`` the row of the one in use, -1 before that is known. ``source``
-    and ``target`` are socket addresses as bytes.
+    events. ``ports`` are the port rows that it is bound to, ``service_id`` the service under ``service_mask``; ``port``
+    is the row of the port in use, -1 before it is known. ``source`` and ``target`` are socket addresses as bytes.
     """
 
     owner: Any
@@ -258,7 +257,7 @@ class Endpoint:
     events_enabled: bool = True
     """A request's id gets events only after its program accepted it."""
     sent: int = 0
-    """Events that were sent to its program."""
+    """Events that were sent to the endpoint's program."""
     comm_id: int = 0
     peer_comm_id: int = 0
     peer_tid: int = 0
@@ -266,11 +265,11 @@ class Endpoint:
     peer_guid: int = 0
     """NodeGUID of the requester; of a SIDR_REQ the negative LID of its sender."""
     qpn: int = 0
-    """Of the local queue pair."""
+    """QPN of the local queue pair."""
     peer_qpn: int = 0
     peer_slid: int = 0
     last_mad: bytes = b""
-    """Sent again when its answer is missing, or when the peer repeats the message that it answers."""
+    """The message to send again when its answer is missing, or when the peer repeats the message that it answers."""
     retries_left: int = 0
 
     @property

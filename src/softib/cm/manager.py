@@ -1,8 +1,8 @@
-"""Communication management between ports (IBA chapter 12): actions of programs and MADs, through the table.
+"""Communication management between ports (IBA chapter 12): programs' actions and MADs are passed through the state
+table.
 
-Sans I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive`
-takes them, time is an argument. Events are reported through a function. Timeouts and numbers of
-retries are those of the kernel's rdma_cm.
+No I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive` takes them, and time is
+an argument. Events are reported through a function. Timeouts and numbers of retries are those of the kernel's rdma_cm.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
 
 
 def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
-    """A peer that gave up may not have our comm ID: it identifies itself in the ARI (IBA 12.6.7.2, reason 4)."""
+    """Return the endpoint of a REJ. A peer that gave up may not have our comm ID: it identifies itself in the ARI (IBA
+    12.6.7.2, reason 4)."""
     e = _by_comm_id(cm, m)
     if e is None and m.fields["reason"] == RejectReason.TIMEOUT:
         return cm.by_peer.get((int.from_bytes(m.fields["ari"][:8], "big"), m.fields["local_comm_id"]))
@@ -63,7 +64,7 @@ RECEIVERS: dict[CmAttr, tuple[Input, Callable[[Connections, Message], Endpoint |
     CmAttr.SIDR_REQ: (Input.SIDR_REQ, _of_sidr_req),
     CmAttr.SIDR_REP: (Input.SIDR_REP, _of_sidr_rep),
 }
-"""For each message, its input, and its endpoint (None: unknown)."""
+"""The input of each message, and the function that finds its endpoint (None: unknown)."""
 
 
 class CommunicationManager:
@@ -77,7 +78,7 @@ class CommunicationManager:
     # -- actions of programs --
 
     def listen(self, e: Endpoint) -> None:
-        """``e`` listens from now on: requests that waited for it come first, in their order."""
+        """Let ``e`` listen from now on; requests that waited for it are handled first, in their order."""
         cm = self.connections
         fire(cm, e, Input.LISTEN)
         for held, message in list(cm.early.items()):
@@ -94,15 +95,15 @@ class CommunicationManager:
         fire(self.connections, e, Input.ACCEPT, p)
 
     def ready(self, e: Endpoint) -> None:
-        """The program's QP is ready."""
+        """Record that the program's QP is ready."""
         fire(self.connections, e, Input.READY)
 
     def notify(self, e: Endpoint) -> None:
-        """The program's QP received something: the peer is ready, even if its RTU was lost."""
+        """Record that the program's QP received something: the peer is ready, even if its RTU was lost."""
         fire(self.connections, e, Input.NOTIFY)
 
     def reject(self, e: Endpoint, reason: int, private_data: bytes = b"") -> None:
-        """Refuse a request, or the answer to an own request."""
+        """Refuse a request, or the answer to a request of this side."""
         fire(self.connections, e, Input.REJECT, Rejection(reason, private_data))
 
     def disconnect(self, e: Endpoint) -> None:
@@ -110,13 +111,13 @@ class CommunicationManager:
         fire(self.connections, e, Input.DISCONNECT)
 
     def destroy(self, e: Endpoint) -> None:
-        """The id is destroyed: the peer is informed as by the kernel."""
+        """Destroy the id; the peer is informed as by the kernel."""
         fire(self.connections, e, Input.DESTROY)
 
     # -- time --
 
     def set_time(self, now_ps: int) -> None:
-        """Before commands and messages: timers start at this time."""
+        """Set the time, before commands and messages: timers start at this time."""
         self.connections.timers.now_ps = now_ps
 
     def deadline_ps(self) -> int | None:
@@ -137,7 +138,7 @@ class CommunicationManager:
     # -- arriving messages --
 
     def receive(self, port: int, slid: int, mad: bytes) -> None:
-        """A MAD of this class reached ``port`` from ``slid``. Unknown messages are dropped (IBA 12.9.8)."""
+        """Handle a MAD of this class that reached ``port`` from ``slid``. Unknown messages are dropped (IBA 12.9.8)."""
         parsed = parse_cm(mad)
         if parsed is not None:
             self._dispatch(Message(port, slid, *parsed))

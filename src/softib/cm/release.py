@@ -1,8 +1,8 @@
 """The end of a connection or of an attempt: REJ (IBA 12.6.7: refusals, withdrawn requests, abandoned attempts),
 DREQ and DREP (IBA 12.9.9), and the time for which packets of a dead connection may still travel.
 
-A DREQ follows the data that was sent before it: as long as its program has completions of the connection to take,
-it waits (:mod:`softib.live.verbs.shared_heap`), at most ``Timing.unread_ms``.
+A DREQ follows the data that was sent before it: it waits as long as its program has completions of the connection to
+take (:mod:`softib.live.verbs.shared_heap`), at most ``Timing.unread_ms``.
 """
 
 from __future__ import annotations
@@ -60,23 +60,23 @@ def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejec
 
 
 def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program refuses a request, or its id is destroyed."""
+    """Refuse a request: its program refuses it, or its id is destroyed."""
     _send_rej(cm, e, Received.REQ, rejection or Rejection())
 
 
 def reject_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program refuses the answer to its request, or its id is destroyed."""
+    """Refuse the answer to a request: the requesting program refuses it, or its id is destroyed."""
     _send_rej(cm, e, Received.REP, rejection or Rejection())
 
 
 def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program withdraws its message before the peer answered."""
+    """Withdraw the program's message before the peer answered."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection())
 
 
 def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """As :func:`withdraw_rep`; if the id is destroyed, with the reason "timeout" and the NodeGUID: the peer has not
-    sent its comm ID yet."""
+    """Like :func:`withdraw_rep`. If the id is destroyed, the REJ has the reason "timeout" and the NodeGUID, because the
+    peer has not sent its comm ID yet."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
 
 
@@ -97,8 +97,8 @@ def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
 
 
 def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer refused, withdrew or abandoned the request. A request that its program has not accepted ends
-    silently."""
+    """Handle a REJ: the peer refused, withdrew or abandoned the request. A request that its program has not accepted
+    ends silently."""
     if e.events_enabled:
         cm.report(e, Event.REJECTED, m.fields["reason"], m.fields)
 
@@ -123,24 +123,25 @@ def enter_timewait(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 def send_dreq(cm: Connections, e: Endpoint, _: None) -> None:
-    """The program ends the connection."""
+    """Send a DREQ: the program ends the connection."""
     cm.post_until_answered(e, _dreq(e))
 
 
 def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
-    """The program answers the peer that ended the connection."""
+    """Answer the peer that ended the connection."""
     send_drep(cm, e, None)
     enter_timewait(cm, e, None)
 
 
 def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
-    """The program ends a connection whose DREQ was held back: the DREQ need not wait any more, and is answered."""
+    """Take a DREQ that was held back when the program ends the connection itself: it need not wait any more, and is
+    answered."""
     take_held_dreq(cm, e, None)
     answer_dreq(cm, e, None)
 
 
 def send_last_dreq(cm: Connections, e: Endpoint, _: None) -> None:
-    """The id is destroyed: the peer is informed once."""
+    """Send one DREQ because the id is destroyed."""
     cm.post(e, _dreq(e))
 
 
@@ -148,17 +149,17 @@ def send_last_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def has_unread(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """The program has completions of the connection to take."""
+    """Return whether the program has completions of the connection to take."""
     return cm.unread(e.qpn) is not None
 
 
 def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
-    """A DREQ for ``e`` is already waiting."""
+    """Return whether a DREQ for ``e`` is already waiting."""
     return e in cm.held_dreqs
 
 
 def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Under a separate timer: that of an answer continues."""
+    """Hold the DREQ under a separate timer; the timer of an answer continues."""
     e.peer_tid = m.head.tid
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
@@ -171,13 +172,13 @@ def schedule_check(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def dreq_must_wait(cm: Connections, e: Endpoint, _: None) -> bool:
-    """The completions are still there, and the time has not expired."""
+    """Return whether the DREQ must wait: the completions are still there, and the time has not expired."""
     held = cm.held_dreqs[e]
     return cm.timers.now_ps < held.until_ps and held.unread()
 
 
 def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
-    """The peer ended the connection. The program answers with :func:`answer_dreq`."""
+    """Handle a DREQ: the peer ended the connection. The program answers with :func:`answer_dreq`."""
     cm.timers.stop(e)
     if m is not None:
         e.peer_tid = m.head.tid
@@ -185,21 +186,21 @@ def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
 
 
 def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
-    """As :func:`take_dreq`, of a DREQ that waited."""
+    """Like :func:`take_dreq`, for a DREQ that waited."""
     del cm.held_dreqs[e]
     cm.timers.stop(e, Timer.DREQ_CHECK)
     take_dreq(cm, e, None)
 
 
 def send_drep(cm: Connections, e: Endpoint, m: object) -> None:
-    """The peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
+    """Send a DREP: the peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
     destroyed."""
     tid = m.head.tid if isinstance(m, Message) else e.peer_tid or e.comm_id
     cm.post(e, cm_mad(CmAttr.DREP, tid, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Answer a DREQ for an unknown connection, which spares the peer its retries."""
+    """Answer a DREQ for an unknown connection, so that the peer need not retry."""
     ids = {"local_comm_id": m.fields["remote_comm_id"], "remote_comm_id": m.fields["local_comm_id"]}
     cm.post_pathless(m.port, m.slid, cm_mad(CmAttr.DREP, m.head.tid, **ids))
 
@@ -208,7 +209,7 @@ def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer has answered."""
+    """Handle a DREP: the peer has answered."""
     enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, 0, {})
 
@@ -220,5 +221,5 @@ def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 def timewait_over(cm: Connections, e: Endpoint, _: object) -> None:
-    """Packets of the connection can no longer arrive."""
+    """End TimeWait: packets of the connection can no longer arrive."""
     cm.report(e, Event.TIMEWAIT_EXIT, 0, {})

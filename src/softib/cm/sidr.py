@@ -40,7 +40,7 @@ def listener_connects(cm: Connections, listener: Endpoint, m: Message) -> bool:
 
 
 def take_sidr_req(cm: Connections, e: Endpoint, m: Message) -> None:
-    """A request for the listener's program."""
+    """Handle a request for the listener's program."""
     assert e.listener is not None
     e.port, e.peer_slid, e.peer_comm_id, e.peer_guid = m.port, m.slid, m.fields["request_id"], -m.slid
     e.service_id, e.events_enabled = m.service_id, False
@@ -65,29 +65,29 @@ def _send_answer(cm: Connections, e: Endpoint, status: SidrStatus, p: Param) -> 
 
 
 def send_sidr_rep(cm: Connections, e: Endpoint, p: Param) -> None:
-    """The program names its QP."""
+    """Answer with the program's QP."""
     _send_answer(cm, e, SidrStatus.VALID, p)
 
 
 def reject_sidr_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program refuses, or its id is destroyed."""
+    """Refuse the request: the program refuses it, or its id is destroyed."""
     _send_answer(cm, e, SidrStatus.REJECTED, Param(private_data=(rejection or Rejection()).private_data))
 
 
 def resend_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer repeats its SIDR_REQ: the SIDR_REP was lost."""
+    """Send the SIDR_REP again: the peer repeats its SIDR_REQ, so the SIDR_REP was lost."""
     cm.post_pathless(m.port, m.slid, e.last_mad)
 
 
 def refuse_unserved(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The ID is not served."""
+    """Refuse the request: the ID is not served."""
     fields = {"request_id": m.fields["request_id"], "service_id": m.service_id}
     mad = cm_mad(CmAttr.SIDR_REP, m.head.tid, status=SidrStatus.INVALID_SERVICE_ID, **fields)
     cm.post_pathless(m.port, m.slid, mad)
 
 
 def take_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The answer; the request is complete."""
+    """Handle the answer; the request is complete."""
     cm.forget(e)
     valid = m.fields["status"] == SidrStatus.VALID
     cm.report(e, Event.ESTABLISHED if valid else Event.UNREACHABLE, m.fields["status"], m.fields)

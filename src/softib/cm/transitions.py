@@ -1,9 +1,9 @@
 """The state machine of communication management as a table (IBA 12.9.7; SIDR 12.11).
 
-A row: in this state, on this input, if its guard holds, the action runs and the endpoint enters the next state. The
-first row with the same state and input whose guard holds counts. An input without a row
-changes nothing and gets no answer: a program's command in the wrong state, and a message that is not expected
-there, which IBA 12.9.8 drops (LAP and APR always: there are no alternate paths here).
+A row means: in this state, on this input, if the guard holds, the action runs and the endpoint enters the next state.
+The first row with the same state and input whose guard holds counts. An input without a row changes nothing and gets no
+answer. Examples are a program's command in the wrong state, and a message that is not expected there, which IBA 12.9.8
+drops (LAP and APR always: there are no alternate paths here).
 
 Every row gives its source; ``cm_…`` and ``ib_…`` are functions of Linux' drivers/infiniband/core/cm.c, whose
 answers to repeated and late messages are used where the specification leaves a choice.
@@ -43,10 +43,10 @@ class Input(IntEnum):
     REJECT = auto()
     DISCONNECT = auto()
     DESTROY = auto()
-    LISTENER_CAME = auto()  # for a held request
+    LISTENER_CAME = auto()  # a listener for a held request exists now
     TIMEOUT = auto()  # no answer yet, and a retry is left
-    EXPIRED = auto()  # a timer expired finally
-    DREQ_CHECK = auto()  # for a held DREQ, every millisecond
+    EXPIRED = auto()  # a timer expired, and no retry is left
+    DREQ_CHECK = auto()  # a check of a held DREQ, every millisecond
 
 
 Action = Callable[[Connections, Endpoint, Any], "Endpoint | None"]
@@ -67,7 +67,7 @@ class Transition(NamedTuple):
 
 
 def nothing(cm: Connections, e: Endpoint, _: object) -> None:
-    """The state changes, or stays, without an answer."""
+    """Do nothing: the state changes, or stays, without an answer."""
 
 
 S, I = State, Input  # noqa: E741
@@ -181,7 +181,7 @@ TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {
 
 
 def fire(cm: Connections, e: Endpoint, trigger: Input, arg: Any = None) -> None:
-    """``trigger`` occurs at ``e``. ``arg`` is the message, the program's parameters, or None."""
+    """Handle the input ``trigger`` of ``e``. ``arg`` is the message, the program's parameters, or None."""
     for row in TRANSITIONS.get((e.state, trigger), ()):
         if row.when is None or row.when(cm, e, arg):
             break

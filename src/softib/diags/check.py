@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from softib.diags.cables.counters import error_counters, stated_bit_errors
+from softib.diags.cables.counters import error_counters, lost_links, stated_bit_errors
 from softib.diags.cables.links import inactive_links, slow_links
 from softib.diags.cables.modules import fec_modes, module_readings
 from softib.diags.cabling_plan.compare import compare
@@ -35,7 +35,7 @@ from softib.diags.managers.sm_checks import subnet_managers
 from softib.diags.source_reports import source_reports
 from softib.diags.structure.absent_checks import absent_nodes
 from softib.diags.structure.exchanged.port_order import exchanged_ports
-from softib.diags.structure.join_checks import missing_joins, unjudged_shapes
+from softib.diags.structure.join_checks import missing_joins, unexplained_cables, unjudged_shapes
 from softib.diags.structure.odd_cable_checks import extra_cables, same_tier_cables, switches_out_of_place
 from softib.diags.structure.one_fault import one_each
 from softib.diags.structure.recognise import Structure
@@ -132,6 +132,8 @@ CHECKS = (
     rail_mismatches,
     unjudged_cables,
     unjudged_shapes,
+    unexplained_cables,
+    lost_links,
     unreadable_records,
 )
 """Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,8 @@ LEVELLINGS = 4
 """Number of iterations. Each corrects the offsets of more lines; a table that lacks one step is
 correct for half of them."""
 MAX_DIGITS = 6
+DENSE = 8
+"""Range of values, in multiples of their number, up to which counting them all is cheaper than sorting them."""
 LEAST_GAIN = 1.5
 """Minimum number of additional members that a more complex rule must predict: a single additional
 member may be the fault."""
@@ -40,6 +43,11 @@ def mode(values: np.ndarray) -> tuple[int, int]:
     """Return the most frequent value (the smallest of equals) and its count; (0, 0) for no values."""
     if not len(values):
         return 0, 0
+    low, high = int(values.min()), int(values.max())
+    if high - low < DENSE * len(values) + DENSE:
+        count = np.bincount(values - low)
+        best = int(np.argmax(count))
+        return low + best, int(count[best])
     distinct, count = np.unique(values, return_counts=True)
     best = int(np.argmax(count))
     return int(distinct[best]), int(count[best])
@@ -50,12 +58,13 @@ def fit_rule(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> tuple[np.
     int64[members], known where ``stated``."""
     best, share = np.zeros(len(target), np.int64), -1.0
     least_gain = LEAST_GAIN / max(1, int(stated.sum()))
+    lines = [_lines(of, s, stated) for s in range(of.numbers.shape[1])]
     for values, back in _transforms(of, target):
-        predicted = back(_sum_of_digits(of, values, stated))
+        predicted = back(_sum_of_digits(lines, values, stated))
         hit = float((predicted[stated] == target[stated]).mean())
         if hit > share + least_gain:
             best, share = predicted, hit
-        if share >= 1.0 - 1e-9:
+        if share + least_gain >= 1.0:  # no other form can predict enough additional members
             break
     return best, share
 
@@ -78,12 +87,43 @@ def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
     return v + (v >= x)
 
 
-def _sum_of_digits(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
+class _Lines(NamedTuple):
+    """The members in lines along one number: members of a line differ in this number alone."""
+
+    x: np.ndarray
+    """int64[members]: the number."""
+    span: int
+    rows: np.ndarray
+    """Members whose target is known, line by line."""
+    line: np.ndarray
+    """int64[rows]: the line of each."""
+    lower: np.ndarray
+    upper: np.ndarray
+    """Neighbouring members of a line, and :attr:`gap`, by which the number differs."""
+    gap: np.ndarray
+
+
+def _lines(of: NodeClass, s: int, stated: np.ndarray) -> _Lines:
+    x = of.numbers[:, s]
+    others = of.numbers @ of.stride - x * of.stride[s]
+    rows = np.flatnonzero(stated)
+    rows = rows[np.lexsort((x[rows], others[rows]))]
+    lower, upper = rows[:-1], rows[1:]
+    pair = (others[lower] == others[upper]) & (x[lower] < x[upper])
+    lower, upper = lower[pair], upper[pair]
+    return _Lines(x, int(of.span[s]), rows, others[rows], lower, upper, x[upper] - x[lower])
+
+
+def _sum_of_digits(lines: list[_Lines], target: np.ndarray, stated: np.ndarray) -> np.ndarray:
     """Return the sum of one function per number: a plain slope if that is as good, otherwise the
     steps of the majority."""
-    count = of.numbers.shape[1]
-    shapes = [_shapes(of, s, target, stated) for s in range(count)]
-    columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
+    slopes = [_slope(of, target)[of.x] for of in lines]
+    total = sum(slopes, np.zeros(len(target), np.int64))
+    rest, hits = mode((target - total)[stated])
+    if hits + LEAST_GAIN >= stated.sum():  # steps cannot predict enough additional members
+        return total + rest
+    count = len(lines)
+    columns = [(slope, _steps(of, target)[of.x]) for slope, of in zip(slopes, lines, strict=True)]
 
     def score(rich: list[int]) -> float:
         total = sum((columns[s][rich[s]] for s in range(count)), np.zeros(len(target), np.int64))
@@ -99,30 +139,25 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.
                 chosen, got = flipped, tried
         if got > top:
             best, top = chosen, got
-        if top >= stated.sum():
-            break
     total = sum((columns[s][best[s]] for s in range(count)), np.zeros(len(target), np.int64))
     return total + mode((target - total)[stated])[0]
 
 
-def _shapes(of: NodeClass, s: int, target: np.ndarray, stated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``g_s`` by value of number s (int64[span]) in two forms: the slope of most neighbours;
-    and the steps, each found by vote and then made regular."""
-    span, x = int(of.span[s]), of.numbers[:, s]
-    others = of.numbers @ of.stride - x * of.stride[s]
-    rows = np.flatnonzero(stated)
-    rows = rows[np.lexsort((x[rows], others[rows]))]
-    lower, upper = rows[:-1], rows[1:]
-    pair = (others[lower] == others[upper]) & (x[lower] < x[upper])
-    at, gap, step = x[lower][pair], (x[upper] - x[lower])[pair], (target[upper] - target[lower])[pair]
-    if not (gap == 1).any():
-        return np.zeros(span, np.int64), np.zeros(span, np.int64)
-    slope = mode(step[gap == 1])[0] * np.arange(span)
-    d, votes = _voted_steps(at, gap, step, span)
+def _slope(of: _Lines, target: np.ndarray) -> np.ndarray:
+    """Return int64[span]: a ramp with the step of most neighbours."""
+    adjacent = of.gap == 1
+    return mode((target[of.upper] - target[of.lower])[adjacent])[0] * np.arange(of.span)
+
+
+def _steps(of: _Lines, target: np.ndarray) -> np.ndarray:
+    """Return int64[span]: the steps, each found by vote and then made regular."""
+    if not (of.gap == 1).any():
+        return np.zeros(of.span, np.int64)
+    d, votes = _voted_steps(of.x[of.lower], of.gap, target[of.upper] - target[of.lower], of.span)
     table = np.concatenate([[0], np.cumsum(d)])
     enough = votes[votes > 0].min() >= ENOUGH_VOTES
-    rich = table if enough else _ramp(table, MAX_DIGITS)[0]
-    return slope, _levelled(rich, others[rows], x[rows], target[rows])
+    steps = table if enough else _ramp(table, MAX_DIGITS)[0]
+    return _levelled(steps, of.line, of.x[of.rows], target[of.rows])
 
 
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:

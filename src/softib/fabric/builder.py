@@ -87,7 +87,7 @@ class LinkColumns(TypedDict, total=False):
     medium: Any
     ber: Any
     listed: Any
-    """Number of ends whose records list the cable."""
+    """Number of the cable's ends (1 or 2) whose records list it."""
 
 
 LINK_DEFAULTS: dict[str, Any] = {
@@ -266,13 +266,12 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
 
 
 def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
-    """Return the nodes that are aggregation nodes."""
+    """Return the rows of the SHARP aggregation nodes."""
     return np.flatnonzero(is_aggregation_node(desc) & ~is_sw)
 
 
 def _aggregation_nodes(f: Fabric) -> None:
-    """Write the rows of the aggregation nodes. The number of trees that each node holds is that of
-    the switch it is cabled to."""
+    """Write the rows of the aggregation nodes. A node supports the same number of trees as its switch."""
     f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
     f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)
     has_port = f.node_nports[f.sharp_node] > 0

@@ -16,11 +16,11 @@ hardware (GUIDs, peers, cables) are native columns.
 ``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder,
 faults), ``mad`` (the SMA), ``engine`` (the data path, and the PMA's clear).
 
-Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48
-KiB a switch). The :data:`LAZY_COLUMNS` add at most 2.9 KB a port: optional PerfMgt counters 1744
-bytes, sampling and other PerfMgt settings 219, congestion control 636, modules and FEC 336; 128
-KiB a switch for adaptive routing; 368 KiB an aggregation node. Their pages are zero and cost no
-memory until they are written (counters by VL, SL or lane, a congestion manager's settings).
+A CA port takes about 1 KB, and a port of a 64-port switch about 1.6 KB plus its share of the LFT (48 KiB per switch).
+The :data:`LAZY_COLUMNS` add at most 2.9 KB per port: 1744 bytes of optional PerfMgt counters, 219 of sampling and other
+PerfMgt settings, 636 of congestion control, and 336 of modules and FEC. Adaptive routing adds 128 KiB per switch; an
+aggregation node takes 368 KiB. A page of these columns takes memory only once something is written to it, for example a
+counter of one VL or a congestion manager's setting.
 
 ``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). The QPs of an aggregation
 node are numbered from 1. ``sharp_qp`` holds the peer's LID for the QP of each tree edge

@@ -31,7 +31,8 @@ CAST_PACKETS = (
     "port_multicast_rcv_pkts",
 )
 COUNTER_NAMES = (*LINK_ERRORS, "qp1_dropped", "vl15_dropped", *DATA, "port_xmit_wait", *CAST_PACKETS)
-"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data is in 4-byte words, wait in ticks; the rest count events."""
+"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data counters count 4-byte words, wait counters count ticks, and the rest
+count events."""
 
 COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
 
@@ -62,8 +63,8 @@ DETAIL_COUNTERS = np.dtype(
         )
     ]
 )
-"""Optional counters of a port (136 bytes), PerfMgt names (IBA 16.1.4, A10); data in 4-byte words,
-time in ticks."""
+"""Optional counters of a port (136 bytes), with PerfMgt's names (IBA 16.1.4, A10). Data is in 4-byte words, time in
+ticks."""
 
 VL_COUNTERS = np.dtype(
     [

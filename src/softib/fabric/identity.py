@@ -106,9 +106,9 @@ def default_device(node_type: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def models(fabric: Fabric) -> np.ndarray:
-    """Return a number for the model of each node (int64[nodes]): its stated DeviceID, otherwise a
-    negative number, which is the same for adapters and for switches with equally many ports. A
-    DeviceID that is not stated follows from the fastest link, which may be the slow one."""
+    """Return a number for the model of each node (int64[nodes]): its stated DeviceID, otherwise a negative number, one
+    for all adapters and one for each port count of switches. A DeviceID that is not stated follows from the fastest
+    link, which may be the slow one."""
     stated = (fabric.node_stated & Stated.DEVICE) > 0
     unknown = -1 - np.where(fabric.is_switch, fabric.node_nports.astype(np.int64), 0)
     return np.where(stated, fabric.device_id.astype(np.int64), unknown)

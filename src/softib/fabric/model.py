@@ -44,8 +44,9 @@ class Source:
 
     ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``,
     ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are also listed),
-    ``counters``, ``temperatures``, ``fec``, ``firmware`` and ``ber`` (the file states bit error
-    ratios of cables; never for a running fabric, whose counters show them). ``Fabric.node_stated``
+    ``counters``, ``lost links`` (of the counters, only LinkDownedCounter is judged),
+    ``temperatures``, ``fec``, ``firmware`` and ``ber`` (the file states bit error ratios of cables;
+    never for a running fabric, whose counters show them). ``Fabric.node_stated``
     holds the recorded identity fields of each node. ``system_links`` is the number of links between
     systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool that
     wrote the source. ``sms`` are the subnet managers that the source lists: dicts with ``node``,

@@ -144,7 +144,7 @@ SHOWN = 3
 
 
 class PortPlace(NamedTuple):
-    """A port as people write it."""
+    """A port as a user writes it."""
 
     node: str
     """Name of the node."""

@@ -216,7 +216,7 @@ def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
         PortInfoExtended.fields[f"{name.lower()}_fec_mode_enabled"].set(image, here)
     pam4 = np.array([False, *(s.pam4 for s in SPEEDS)])[active_speed_codes(info, fabric.port_mlnx_speed)]
     PortInfoExtended.fec_mode_active.set(image, np.where(pam4 & fabric.linked, RS_ACTIVE, 0))
-    if able.any() or fabric.port_info_ext.any():  # or pages that no one wrote would be allocated
+    if able.any() or fabric.port_info_ext.any():  # otherwise untouched pages would be allocated
         fabric.port_info_ext[:] = np.where(able[:, None], image[:, : fabric.port_info_ext.shape[1]], 0)
 
 

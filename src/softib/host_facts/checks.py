@@ -15,7 +15,8 @@ __all__ = ["NodeFault", "counters_of", "node_faults"]
 
 ACTIVE = "ACTIVE"
 LEAST_HOURS = 1 / 60
-"""Counters that were read less than a minute ago may rise as in a minute."""
+"""Minimum span in hours for the allowed rise of a counter: counters read again within a minute may rise as in a
+minute."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ def node_faults(
 ) -> list[NodeFault]:
     """Return how ``host`` deviates from its manifest. ``before``: its counters (:func:`counters_of`) ``hours`` ago.
 
-    Without a manifest's word, every InfiniBand port must be ACTIVE, every PCIe link as fast and wide as
-    its card, all ports of the same kind of adapter as fast as the fastest.
+    If a manifest does not state otherwise, every InfiniBand port must be ACTIVE, every PCIe link as fast and wide as
+    its card, and all ports of one kind of adapter as fast as the fastest.
     """
     faults = [*_missing(host, manifest)]
     for a in host.adapters:

@@ -11,14 +11,14 @@ __all__ = ["AdapterFacts", "HostFacts", "PcieLink", "PortFacts"]
 
 @dataclass(frozen=True)
 class PcieLink(Result):
-    """A PCIe link; 0: not known."""
+    """A PCIe link; 0: unknown."""
 
     gts: float
-    """Speed of a lane in GT/s now."""
+    """Current speed of a lane in GT/s."""
     width: int
     most_gts: float
     most_width: int
-    """What the card can do."""
+    """Largest width that the card supports."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class PortFacts(Result):
 
     number: int
     state: str
-    """``ACTIVE``; empty: not known."""
+    """``ACTIVE``; empty: unknown."""
     physical_state: str
     link_layer: str
     rate: str
-    """As the kernel words it: ``400 Gb/sec (4X NDR)``."""
+    """Text of the kernel: ``400 Gb/sec (4X NDR)``."""
     gbps: float
-    """The number of ``rate``; 0: not known."""
+    """The number in ``rate``; 0: unknown."""
     lanes: int
     lid: int
     sm_lid: int
     gids: list[str]
     """Without empty entries."""
     pkeys: list[int]
-    """Without empty entries, in the order of the table."""
+    """P_Keys in the order of the table, without empty entries."""
     counters: dict[str, int]
 
 
@@ -49,7 +49,7 @@ class AdapterFacts(Result):
     """An adapter."""
 
     name: str
-    """As libibverbs calls it: ``mlx5_0``."""
+    """Name in libibverbs: ``mlx5_0``."""
     kind: str
     """hca_type, for example ``MT4129``."""
     firmware: str
@@ -57,10 +57,10 @@ class AdapterFacts(Result):
     """The kernel's board_id."""
     node_guid: str
     slot: str
-    """PCI address; empty: not known."""
+    """PCI address; empty: unknown."""
     pcie: PcieLink | None
     numa_node: int
-    """-1: none, or not known."""
+    """-1: none, or unknown."""
     virtual_functions: int
     ports: list[PortFacts]
 

@@ -35,17 +35,16 @@ COUNTERS = {
     "excessive_buffer_overrun_errors": 0,
     "VL15_dropped": 10,
 }
-"""Counters that are checked, and the most that each may rise in an hour, where a manifest says
-nothing (softib's choice; a link that keeps the specification's bit error rate of 1e-12 has fewer
-symbol errors)."""
+"""Counters that are checked, and the largest rise of each in an hour if a manifest does not state one (softib's choice;
+a link with the specification's bit error rate of 1e-12 has fewer symbol errors)."""
 
 MOST = 1 << 20
-"""Bytes of a manifest."""
+"""Largest size of a manifest in bytes."""
 
 
 @dataclass(frozen=True)
 class PortWanted:
-    """None: not checked. ``gbps``, ``lanes``, ``gids``: at least. ``pkeys``: all of these."""
+    """None: not checked. ``gbps``, ``lanes``, ``gids``: minimum values. ``pkeys``: all of these must be present."""
 
     state: str | None = None
     link_layer: str | None = None
@@ -57,8 +56,7 @@ class PortWanted:
 
 @dataclass(frozen=True)
 class AdapterWanted:
-    """``count`` None: one or more match. ``gts``, ``width`` of PCIe: minimum; None: the card's
-    maximum."""
+    """``count`` None: one or more adapters match. ``gts``, ``width`` of PCIe: minimum; None: the card's maximum."""
 
     count: int | None = None
     firmware: str | None = None
@@ -70,7 +68,7 @@ class AdapterWanted:
 
 @dataclass(frozen=True)
 class Manifest:
-    """``adapters`` by name or pattern; ``counters`` the most that each may rise in an hour."""
+    """``adapters`` by name or pattern; ``counters``: the largest rise of each in an hour."""
 
     adapters: Mapping[str, AdapterWanted] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=lambda: dict(COUNTERS))

@@ -1,4 +1,5 @@
-"""Faults of hosts' software stacks: against their own hardware, against the support matrix, and against each other."""
+"""Faults of hosts' software stacks: conflicts with the host's own hardware, with the support matrix, and with the other
+hosts."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from softib.result import Result
 __all__ = ["StackFault", "stack_faults"]
 
 ITSELF = ("gpu", "gpu-numa-node", "numa-distance", "virtual-function", "virtual-function-guid", "psid")
-"""Facts that are not compared between hosts."""
+"""Facts that identify a host and so are not compared between hosts."""
 VF_SOURCE = "MLNX_OFED 24.10 documentation, Single Root IO Virtualization"
 
 
 @dataclass(frozen=True)
 class StackFault(Result):
-    """A difference of a software stack from its expected state. ``source``: of the requirement, or
-    ``hosts`` where the other hosts have another value."""
+    """A difference of a software stack from its expected state. ``source``: of the requirement, or ``hosts`` if the
+    other hosts have another value."""
 
     check: str
     host: str
@@ -98,9 +99,9 @@ def _virtual_functions(host: HostStack) -> Iterator[StackFault]:
 
 
 def _mixed(hosts: Sequence[HostStack], refused: set[tuple[str, str, str]]) -> Iterator[tuple[str, StackFault]]:
-    """Yield facts that differ between adapters of one kind, and between hosts. The value of most of
-    them is expected of the others; a value that is ``refused`` anywhere (source, fact, place) is
-    expected of none, and without such a majority the values only differ."""
+    """Yield facts that differ between adapters of one kind, and between hosts. The value that most of them have is
+    expected of the others. A value that is ``refused`` anywhere (source, fact, place) is never expected; without such a
+    majority the values only differ."""
     groups: dict[tuple[str, str], list[tuple[HostStack, StackFact]]] = defaultdict(list)
     for host in hosts:
         for fact in host.settings:

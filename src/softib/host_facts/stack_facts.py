@@ -45,9 +45,8 @@ def is_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class StackFact(Result):
-    """A version or setting of a host's software. ``where``: its adapter, port, device or network
-    interface; empty: the host itself. ``kind``: of that adapter or device, for example
-    ``MT4129``."""
+    """A version or setting of a host's software. ``where``: its adapter, port, device or network interface; empty: the
+    host itself. ``kind``: model of that adapter or device, for example ``MT4129``."""
 
     name: str
     value: str
@@ -157,8 +156,8 @@ def _of_adapter(files: FileReader, top: Path, a: AdapterFacts) -> Iterator[Stack
 
 
 def address_of(files: FileReader, top: Path, a: AdapterFacts) -> str:
-    """Return PCI address of an adapter. A copy without symbolic links has it in commands/pci_paths:
-    one line for each adapter, in the order of their names."""
+    """Return the PCI address of an adapter. A copy without symbolic links has it in commands/pci_paths: one line for
+    each adapter, in the order of their names."""
     if re.fullmatch(ADDRESS, a.slot):
         return a.slot
     names = sorted(p.name for p in (top / "sys/class/infiniband").glob("*") if p.is_dir())
@@ -171,7 +170,7 @@ ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
 
 def _ports(files: FileReader, top: Path) -> Iterator[StackFact]:
-    """Yield active and largest MTU of each InfiniBand port, from ibv_devinfo."""
+    """Yield the active and the largest MTU of each InfiniBand port, from ibv_devinfo."""
     adapter, port, largest = "", "", ""
     for line in files.text(top / "commands/ibv_devinfo").splitlines():
         name, _, value = line.strip().partition(":")
@@ -201,7 +200,7 @@ def _numa(files: FileReader, top: Path) -> Iterator[StackFact]:
 
 GPU_VENDORS = ("0x10de", "0x1002")
 LSPCI_MOST = 16 << 20
-"""Bytes of lspci's output."""
+"""Largest number of bytes read of lspci's output."""
 
 
 def _pci(files: FileReader, top: Path, host: HostFacts) -> Iterator[StackFact]:

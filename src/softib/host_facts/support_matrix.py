@@ -19,7 +19,7 @@ from softib.input_files import read_text
 __all__ = ["MatrixRow", "read_matrix", "requirements_of"]
 
 MOST = 1 << 20
-"""Bytes of a file."""
+"""Largest size of a file in bytes."""
 KEYS = ("fact", "kind", "minimum", "equals", "differs", "when", "source", "required", "remove")
 CONDITIONS = ("minimum", "equals", "differs")
 
@@ -43,11 +43,11 @@ class MatrixRow:
         return all(any(fnmatchcase(v, pattern) for v in host.values(name)) for name, pattern in self.when.items())
 
     def concerns(self, fact: StackFact) -> bool:
-        """Return whether the rule is about this fact."""
+        """Return whether the rule applies to this fact."""
         return fact.name == self.fact and self.kind in ("", fact.kind)
 
     def met(self, value: str) -> bool:
-        """Return whether the value is as required."""
+        """Return whether the value meets the requirement."""
         if self.minimum:
             return _order(value) >= _order(self.minimum)
         return value == self.equals if self.equals else value != self.differs
@@ -59,7 +59,7 @@ class MatrixRow:
 
 
 def _order(version: str) -> tuple[float, ...]:
-    """Return numbers of a version, for comparison."""
+    """Return the numbers in a version, for comparison."""
     if version == "unlimited":
         return (float("inf"),)
     return tuple(float(n) for n in re.findall(r"\d{1,15}", version)) or (-1.0,)

@@ -1,4 +1,4 @@
-"""Read the facts of a host from its /sys, or from a folder that a copy of it is in.
+"""Read the facts of a host from its /sys, or from a folder with a copy of it.
 
 Files: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-bus-pci).
 """
@@ -9,14 +9,14 @@ import os
 import re
 from pathlib import Path
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.foreign_text import shown
 from softib.host_facts.facts import AdapterFacts, HostFacts, PcieLink, PortFacts
 
 __all__ = ["FileReader", "read_host"]
 
 MOST = 1 << 16
-"""Bytes of a file that are read."""
+"""Largest number of bytes read of a file."""
 CLASS = Path("sys/class/infiniband")
 EMPTY_GID = re.compile(r"^[0:]*$|:0000:0000:0000:0000$")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -24,9 +24,9 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def read_host(root: str | os.PathLike[str] = "/", name: str = "") -> HostFacts:
     """Return the facts of the host whose file system ``root`` is; ``root`` may also be the folder
-    ``infiniband`` of its /sys/class. A file that is not there is an unknown fact.
+    ``infiniband`` of its /sys/class. A missing file makes its fact unknown.
 
-    Raises :class:`InputError` where ``root`` has no adapters' folder and is no file system.
+    Raises :class:`InputError` if ``root`` has no folder of adapters and is no file system.
     """
     top = Path(root)
     if not top.is_dir():
@@ -44,14 +44,14 @@ def read_host(root: str | os.PathLike[str] = "/", name: str = "") -> HostFacts:
 
 
 class FileReader:
-    """Reads files of one line; keeps what could not be read."""
+    """Reads files of one line, and records the files that could not be read."""
 
     def __init__(self) -> None:
         self.unread: list[str] = []
 
     def text(self, path: Path, most: int = MOST) -> str:
-        """Return the file; empty where it does not exist. tar(1) fills the files of /sys up with
-        zeros to their size."""
+        """Return the content of the file; empty if it does not exist. tar(1) pads the files of /sys with zeros to their
+        size."""
         try:
             with path.open("rb") as file:
                 return file.read(most).rstrip(b"\0").decode("utf-8", "replace")
@@ -59,15 +59,15 @@ class FileReader:
             return ""
         except OSError as error:
             if error.errno != 22:  # EINVAL: an entry of a GID table that is not used
-                self.unread.append(f"{shown(str(path))}: {error.strerror or error}")
+                self.unread.append(f"{shown(str(path))}: {os_reason(error)}")
             return ""
 
     def line(self, path: Path) -> str:
-        """Return its first line, without the newline."""
+        """Return the first line of the file, without the newline."""
         return shown(self.text(path).partition("\n")[0].strip())
 
     def number(self, path: Path, otherwise: int = 0) -> int:
-        """Return the number in it."""
+        """Return the number in the file."""
         try:
             return int(self.line(path), 0)
         except ValueError:

@@ -105,7 +105,7 @@ class CongestionLogEventCA(Structure, size=16, section="A10.4.3.5"):
 
 
 class SwitchCongestionSetting(Structure, size=76, attr=0x14, section="A10.4.3.6"):
-    """Marking by a switch. A Set changes the components whose bit in ControlMap is set."""
+    """Congestion marking of a switch. A Set changes the components whose bit in ControlMap is set."""
 
     control_map = field(32, "bit 0 VictimMask, 1 CreditMask, 2 Threshold and PacketSize, 3 CS_…, 4 MarkingRate")
     victim_mask = array(32, 8, "256 bits: ports that also mark victims, port 0 last")
@@ -137,7 +137,7 @@ class SwitchPortCongestionSetting(Structure, size=192, attr=0x15, section="A10.4
 
 
 class CACongestionEntry(Structure, size=8, section="A10.4.3.8"):
-    """Reaction of the flows of one SL."""
+    """Reaction of one SL's flows to BECNs."""
 
     ccti_timer = field(16, "1.024 us units until the CCTI decreases by one")
     ccti_increase = field(8, "increase of the CCTI by a BECN")
@@ -146,7 +146,7 @@ class CACongestionEntry(Structure, size=8, section="A10.4.3.8"):
 
 
 class CACongestionSetting(Structure, size=132, attr=0x16, section="A10.4.3.8"):
-    """Reaction of a CA port. A Set changes the entries of the SLs in ControlMap."""
+    """Reaction of a CA port's flows to BECNs. A Set changes the entries of the SLs in ControlMap."""
 
     port_control = field(16, "bit 0: 0 each QP, 1 each SL of the port is throttled")
     control_map = field(16, "SLs whose entries a Set changes")

@@ -23,7 +23,7 @@ DEFAULT_PKEY = 0xFFFF
 DEFAULT_GID_PREFIX = 0xFE80000000000000
 MAX_SWITCH_PORTS = 254
 MAX_HOPS = 63
-"""Hops of a directed route (IBA 14.2.1.2)."""
+"""Largest number of hops of a directed route (IBA 14.2.1.2)."""
 SMI_QP, GSI_QP = 0, 1
 """QPs of subnet management and of all other management classes (IBA 3.9.4, 10.2.5)."""
 MAD_SIZE = 256

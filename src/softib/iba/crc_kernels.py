@@ -20,12 +20,13 @@ TABLE = _table()
 
 
 @kernel(_nrt=False)
-def vcrcs(packets, out):
-    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to the same row of ``out``
-    (uint8[n, 2]), in transmission order."""
+def vcrcs(packets):
+    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to its last two bytes, in
+    transmission order."""
+    end = packets.shape[1] - 2
     for r in range(packets.shape[0]):
         crc = np.int64(0xFFFF)
-        for i in range(packets.shape[1]):
+        for i in range(end):
             crc = (crc >> 8) ^ TABLE[(crc ^ np.int64(packets[r, i])) & 255]
         crc ^= 0xFFFF
-        out[r, 0], out[r, 1] = crc & 255, crc >> 8
+        packets[r, end], packets[r, end + 1] = crc & 255, crc >> 8

@@ -1,4 +1,4 @@
-"""The one table of link speeds and widths, for Python (:mod:`softib.iba.rates`) and for C.
+"""The table of link speeds and widths, for Python (:mod:`softib.iba.rates`) and for C.
 
 ``softib.preload.build`` runs this file by its path while the package is built, and generates a C
 header from it. So it imports only the standard library. Sources: IBA 5.6 and 14.2.5.6. Latencies of

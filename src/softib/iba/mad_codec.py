@@ -1,7 +1,7 @@
 """Encoding of single communication management and SA MADs, from their declarations in ``iba``.
 
-One Python integer holds the whole structure. A connection costs five of these; NumPy would cost ten
-times as much for each field.
+One Python integer holds the whole structure. A connection needs five of these MADs; with NumPy, each field would take
+ten times as long.
 """
 
 from __future__ import annotations

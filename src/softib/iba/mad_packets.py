@@ -73,4 +73,4 @@ def _seal(packets: np.ndarray) -> None:
     for row in packets:
         row[end:-VCRC_SIZE] = np.frombuffer(icrc(row[:end].tobytes()), np.uint8)
     if len(packets):
-        vcrcs(packets[:, :-VCRC_SIZE], packets[:, -VCRC_SIZE:])
+        vcrcs(packets)

@@ -63,7 +63,7 @@ class NodeAddress:
 
     @property
     def system(self) -> str:
-        """``spoken`` as it is compared."""
+        """Return ``spoken`` in the form in which names are compared."""
         return self.spoken.casefold()
 
 
@@ -135,7 +135,7 @@ def normal_label(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def portnum_of_label(text: str) -> PortLabel:
-    """Apply the rule of the module to ``text``."""
+    """Return the adapter, card, chip and port number that the label ``text`` states."""
     label = normal_label(text)
     if match := _HCA.match(label):
         return PortLabel(_valid(int(match.group("port") or 1)), match.group("hca").replace(" ", "-"))

@@ -1,12 +1,11 @@
-"""Captures for Wireshark: the only writer of files whose records are InfiniBand packets from the LRH to the VCRC.
+"""Captures for Wireshark, whose records are InfiniBand packets from the LRH to the VCRC. No other module writes such
+files.
 
 Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which has the
-port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type is 197 = LINKTYPE_ERF, whose
-records of type 21 hold InfiniBand
-packets after 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format); those of type 2 hold Ethernet
-frames after two bytes more. The plain link type 247 =
-LINKTYPE_INFINIBAND is in the tcpdump project's list, but Wireshark (4.0) does
-not read it.
+port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type is 197 = LINKTYPE_ERF (Endace's
+Extensible Record Format). Records of type 21 hold an InfiniBand packet after 16 bytes of time, type, flags and lengths;
+records of type 2 hold an Ethernet frame after two further bytes. The plain link type 247 = LINKTYPE_INFINIBAND is in
+the tcpdump project's list, but Wireshark (4.0) does not read it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 
 __all__ = [
     "ERF_SIZE",
@@ -97,7 +96,7 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
 def pcap_records(packets: np.ndarray, ns: Any, ethernet: bool = False) -> np.ndarray:
     """Return records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``,
     nanoseconds since 1970: one number for all, or int64[n]. Append these bytes after
-    :data:`FILE_HEADER`. ``ethernet``: they are Ethernet frames, not InfiniBand packets."""
+    :data:`FILE_HEADER`. ``ethernet``: the packets are Ethernet frames, not InfiniBand packets."""
     if ethernet:
         packets = np.pad(packets, ((0, 0), (ETHERNET_PAD, 0)))
     n, size = packets.shape
@@ -124,7 +123,7 @@ def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) 
 
 
 def pcapng_head(interfaces: Sequence[str]) -> bytes:
-    """Return a section header, and for each of these names an interface of link type ERF with time in nanoseconds."""
+    """Return a section header and one interface description per name, of link type ERF with time in nanoseconds."""
     section = struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1)
     parts = [_wrapped(SECTION, section)]
     for name in interfaces:
@@ -166,11 +165,11 @@ class PcapFile:
         return self._file is not None
 
     def write(self, packets: np.ndarray, ns: Any, ethernet: bool = False) -> None:
-        """``packets`` (uint8[n, size]) at ``ns`` (:func:`pcap_records`)."""
+        """Write ``packets`` (uint8[n, size]) sent at ``ns`` (see :func:`pcap_records`)."""
         self.put(pcap_records(packets, ns, ethernet).tobytes())
 
     def put(self, octets: bytes) -> None:
-        """Bytes of prepared records."""
+        """Write the bytes of prepared records."""
         self._call(lambda file: file.write(octets))
 
     def flush(self) -> None:
@@ -195,11 +194,11 @@ class PcapFile:
             raise self._wrong(error) from None
 
     def _wrong(self, error: OSError) -> InputError:
-        return InputError(f"{self.path}: {error.strerror or error}")
+        return InputError(f"{self.path}: {os_reason(error)}")
 
 
 class PcapngFile(PcapFile):
-    """Write packets as pcapng; each names the port in ``interfaces`` at which it passed."""
+    """A pcapng capture in progress; each packet names the port in ``interfaces`` that it passed."""
 
     def __init__(self, path: str | os.PathLike[str], interfaces: Sequence[str]):
         self.interfaces = tuple(interfaces)

@@ -104,8 +104,8 @@ def _checksum(ip: bytes) -> bytes:
 
 
 def _masked(head: bytes) -> bytes:
-    """Return what the ICRC covers in front of the BTH: eight bytes of ones instead of an LRH, then the headers behind
-    Ethernet's, with ones in the fields that routers change (annex A17.3.3)."""
+    """Return the bytes in front of the BTH that the ICRC covers: eight bytes of ones instead of an LRH, then the IP and
+    UDP headers or the GRH, with ones in the fields that routers change (annex A17.3.3)."""
     masked = bytearray(b"\xff" * 8 + head[ETHERNET_SIZE:])
     if head[12:14] == IPV4.to_bytes(2, "big"):
         for at in (1, 8, 10, 11):  # type of service, TTL, checksum

@@ -60,7 +60,7 @@ class Field:
 
     @property
     def width(self) -> int:
-        """All bits, including all elements."""
+        """Number of bits of all elements together."""
         return self.bits * self.count
 
     @property

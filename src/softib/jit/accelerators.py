@@ -1,15 +1,13 @@
-"""The method of compiling kernels: with both accelerators, with one, or plain
-(:mod:`softib.jit.plain`).
+"""How kernels are compiled: with both accelerators, with one, or plain (:mod:`softib.jit.plain`).
 
 Two things make compiling and calling several times faster: **tables**
 (:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
 one optimisation for a kernel and all that it calls). Both use private names of Numba, which another
-version may lack or change. A trial determines whether they work; the version does not. A small
-kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. The trial
-runs in a separate process, because a failure can crash Numba or leave it in an inconsistent state.
-If the trial fails, softib compiles without them: the same results, more slowly. The verdict is
-stored with the machine code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``,
-``tables``, ``units`` or ``both`` selects without a trial.
+version may lack or change. A trial, not the version, determines whether they work. A small kernel
+(:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. The trial runs in a separate process,
+because a failure can crash Numba or leave it in an inconsistent state. If the trial fails, softib compiles without
+them: the same results, more slowly. The verdict is stored with the machine code, by environment; it costs a second
+once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` selects without a trial.
 """
 
 from __future__ import annotations
@@ -35,11 +33,13 @@ PATIENCE_S = 300.0
 """Time limit of a trial, which normally takes a second; an overloaded machine may need much longer."""
 NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
 """Values of :data:`SETTING`: (tables, units)."""
+OF_THE_MACHINE = "machine: "
+"""Prefix of a trial's failure that says nothing about Numba."""
 
 
 @dataclass(frozen=True)
 class Accelerators:
-    """The accelerators in use, and the reason why others are not (empty: none)."""
+    """The accelerators in use, and the reason why the others are not in use (empty: no reason)."""
 
     tables: bool
     units: bool
@@ -130,17 +130,19 @@ def _kept() -> Accelerators | None:
 
 
 def _tried() -> Accelerators:
-    """Return the best accelerators that work, from a trial of each. The verdict is stored,
-    and reported once if something is missing."""
-    verdict, reason = Accelerators(False, False), ""
+    """Return the best accelerators that work, from a trial of each. The verdict is reported if
+    something is missing, and stored unless the machine lacked memory or descriptors for a trial."""
+    verdict, failures = Accelerators(False, False), []
     for tables, units in ((True, True), (True, False), (False, True)):
         failure = _trial(Accelerators(tables, units))
         if not failure:
             verdict = Accelerators(tables, units)
             break
-        reason = reason or failure
+        failures.append(failure)
+    reason = failures[0].removeprefix(OF_THE_MACHINE) if failures else ""
     verdict = replace(verdict, reason=reason)
-    STORE.write(_kept_name(), f"{verdict.name} {reason}".encode())
+    if not any(failure.startswith(OF_THE_MACHINE) for failure in failures):
+        STORE.write(_kept_name(), f"{verdict.name} {reason}".encode())
     if reason:
         _report(verdict)
     return verdict
@@ -150,19 +152,20 @@ def _trial(use: Accelerators) -> str:
     """Return the error of :func:`_try` in a forked copy of this process; empty on success."""
     import numba
 
-    numba.njit(lambda: None)()  # Numba's own preparations once, not in each copy
+    numba.njit(lambda: None)()  # prepares Numba once, not in each copy
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside threads; the copy ends soon
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork() beside threads warns; the copy ends soon
         child = os.fork()
     if not child:
         text = "the trial did not end"
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is no verdict on Numba
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal says nothing about Numba
         try:
             _try(use)
             text = "works"
         except BaseException as error:  # whatever a changed Numba does
-            text = _text(error.__cause__ or error)
+            cause = error.__cause__ or error
+            text = (OF_THE_MACHINE if isinstance(cause, OSError | MemoryError) else "") + _text(cause)
         finally:
             os.write(writer, text.encode())
             os._exit(0)
@@ -188,7 +191,7 @@ def _try(use: Accelerators) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """Return one line: what is missing or wrong."""
+    """Return one line that states the missing feature or the error."""
     text = " ".join(str(error).split())[:200]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

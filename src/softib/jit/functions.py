@@ -72,8 +72,8 @@ class Kernel:
             return result
 
     def in_python(self, function: F) -> F:
-        """Return the decorator of a function with the same results for small work, faster in Python
-        than the kernel's: by NumPy, or by Python's numbers. It calls no kernel."""
+        """Return the decorator of a function that replaces the kernel for small work. The function uses NumPy or
+        Python's numbers, gives the same results, is faster than the kernel run in Python, and calls no kernel."""
         self.python_form = function
         return function
 

@@ -105,7 +105,7 @@ def _frozen_text(k: Kernel) -> str:
 
 def _code(code: types.CodeType, doc: str | None = None) -> Iterator[str]:
     """Return the bytecode without line numbers and docstring."""
-    flags = code.co_flags & ~inspect.CO_OPTIMIZED  # Numba clears it in a function that runs under a profiler
+    flags = code.co_flags & ~inspect.CO_OPTIMIZED  # Numba clears the flag in a function that runs under a profiler
     yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {flags}"
     yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_exceptiontable.hex()}"
     for const in code.co_consts:

@@ -3,14 +3,14 @@ interpret.
 
 Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``kernel(steps=...)``)
 runs as a Python function while the cache has no machine code for it and the estimated cost of its
-calls in this process is less than :data:`SHARE` of the cost of compiling it. No state is kept
+calls in this process is less than :data:`SHARE` of the cost of compiling it. A process that repeats its
+work until it is stopped judges each call alone, by :data:`CALL_SHARE`. No state is kept
 between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the
-kernel, makes them faster. Both ways give the same result. What Numba types as int64 is Python's int
-here, since NumPy's narrow numbers would wrap around: arrays are passed as memoryviews, except those
-of uint64, which wrap around in both ways, and those of kernels that take rows of arrays
-(``rows=True``). A kernel whose loops are slow in Python may have another form there
-(``Kernel.in_python``).
-``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
+kernel, makes them faster. Both ways give the same result. Numba's int64 is Python's int here, since NumPy's narrow
+numbers would wrap around. Arrays are passed as memoryviews, with two exceptions: arrays of uint64, which wrap around in
+both ways, and those of kernels that take rows of arrays (``rows=True``). A kernel whose loops are slow in Python may
+have another form there (``Kernel.in_python``). ``tests/jit/test_interpreted.py`` runs every kernel with an estimate
+both ways.
 """
 
 from __future__ import annotations
@@ -43,18 +43,23 @@ to each byte of its bytecode: fitted to the kernels of a report."""
 SHARE = 1 / 2
 """Share of the compile time. A larger share would make the first report a little faster and every
 later one much slower."""
+CALL_SHARE = 1 / 200
+"""Share of the compile time that each call of a repeated kernel may take: a daemon on a small fabric
+need not compile it, and never pauses for that later."""
 NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"
 ALLOCATORS = "empty zeros ones full arange"
 
 _wanted: list[bool] = []
+"""Of each context, the innermost last, whether its work is repeated."""
 _functions: dict[tuple[Kernel, bool], types.FunctionType] = {}
 _steps: dict[Kernel, float] = {}
 
 
 @contextlib.contextmanager
-def small_work_in_python() -> Iterator[None]:
-    """Context in which small work of kernels runs in Python, for short commands."""
-    _wanted.append(True)
+def small_work_in_python(*, repeated: bool = False) -> Iterator[None]:
+    """Context in which small work of kernels runs in Python, for short commands; ``repeated``: for
+    processes that repeat it."""
+    _wanted.append(repeated)
     try:
         yield
     finally:
@@ -65,10 +70,11 @@ def is_small(k: Kernel, args: tuple[Any, ...]) -> bool:
     """Return whether ``k`` should run in Python with these arguments, and count their steps if so."""
     if not _wanted or k.steps is None or os.environ.get(ALWAYS_COMPILE) == "always":
         return False
-    steps = _steps.get(k, 0) + k.steps(*args)
-    if steps > bound(k) or _is_kept(k):
+    repeated, before = _wanted[-1], _steps.get(k, 0.0)
+    steps = k.steps(*args)
+    if (steps * SHARE > bound(k) * CALL_SHARE if repeated else before + steps > bound(k)) or _is_kept(k):
         return False
-    _steps[k] = steps
+    _steps[k] = before if repeated else before + steps
     return True
 
 
@@ -87,7 +93,7 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
     """Run ``k`` in Python."""
     import numpy as np
 
-    with np.errstate(over="ignore"):  # of uint64, as in machine code
+    with np.errstate(over="ignore"):  # overflow of uint64 is allowed, as in machine code
         return python_of(k)(*(args if k.rows else [_viewed(a) for a in args]))
 
 
@@ -112,8 +118,8 @@ def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """Return NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if
-    arguments are."""
+    """Return a NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if the arguments
+    are."""
     import numpy as np
 
     def allocator(allocate: Callable[..., np.ndarray]) -> Callable[..., Any]:

@@ -63,6 +63,6 @@ def wait_at_exit(lock: AbstractContextManager[Any]) -> None:
 
     def end() -> None:
         _ending.set()
-        lock.__enter__()  # for good: no one compiles any more
+        lock.__enter__()  # never released: no one compiles from here on
 
     atexit.register(end)

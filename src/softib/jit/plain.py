@@ -1,9 +1,9 @@
 """Compile a kernel only with Numba's documented interface: ``numba.njit(cache=True)``, each function
 separately.
 
-Several times slower than units (see docs/decisions/0010-kernel-units.md), with the same results.
-Numba's own cache only notices an edit of the kernel's file, so its folder for a kernel is named after
-the kernel's :func:`~softib.jit.identity.identity`.
+This takes several times as long as units (see docs/decisions/0010-kernel-units.md), with the same results. Numba's own
+cache only notices an edit of the kernel's file, so its folder for a kernel is named after the kernel's
+:func:`~softib.jit.identity.identity`.
 """
 
 import functools

@@ -24,8 +24,7 @@ class Prefetch(External):
         """Do nothing, since prefetching has no effect in plain Python."""
 
     def declaration(self) -> Any:
-        """Return Numba's intrinsic of it (LLVM's ``llvm.prefetch``: for reading, into all caches,
-        data)."""
+        """Return Numba's intrinsic for the prefetch (LLVM's ``llvm.prefetch``: for reading, into all caches, data)."""
         from llvmlite import ir
         from numba.core import types
         from numba.extending import intrinsic

@@ -23,7 +23,7 @@ def doubled(t, i):
 
 @kernel
 def total(t, n):
-    """Reads and writes of a table's arrays, an array made here, loops, floats."""
+    """Read and write the arrays of a table, an array made here, loops and floats."""
     counts = np.zeros(n, np.int64)
     for i in range(n):
         counts[i] = doubled(t, i) + weight(i, 7)
@@ -32,7 +32,7 @@ def total(t, n):
 
 
 def example():
-    """A table, and what ``total(table, 3)`` is."""
+    """Return a table, and the value of ``total(table, 3)``."""
     rows, strided = np.arange(3) + 10, (np.arange(6) * 100)[::2]
     values = [int(rows[i]) * 2 + int(strided[i]) * i + i * 7 for i in range(3)]
     expected = int(sum(values) * 1.5) + int(rows.sum()) + 3 + 5

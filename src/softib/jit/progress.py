@@ -26,9 +26,8 @@ def on_compiling(listener: Listener) -> None:
 
 @contextmanager
 def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """Context in which a unit of these kernels compiles. ``quiet``: it may be loaded
-    instead; the first :func:`step`, or a call of the yielded function, shows that it compiles. Units
-    can be nested."""
+    """Context in which a unit of these kernels compiles. ``quiet``: the unit may be loaded instead; the first
+    :func:`step`, or a call of the yielded function, shows that it compiles. Units can be nested."""
     before = list(_unit), set(_known), set(_done)
     _set([unit], kernels, set())
     if not quiet:
@@ -47,7 +46,7 @@ def _set(unit: list[str], all_kernels: set[str], done: set[str]) -> None:
 
 
 def step(name: str) -> None:
-    """The kernel ``name`` of the current unit is typed and lowered."""
+    """Report that the kernel ``name`` of the current unit is typed and lowered."""
     if _unit and name in _known and name not in _done:
         _done.add(name)
         _report()

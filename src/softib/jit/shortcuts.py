@@ -1,10 +1,12 @@
-"""Work of Numba's compiler that is omitted, or done only once, while a unit compiles, which saves a
-third of the time. * The type of an operation is inferred once per combination of types: a unit has
-7,000 operations of 1,000 kinds. * The size of a type is queried once; each query creates an LLVM
-module. * Functions that only kernels call get no wrappers for Python and C. * Settings are compared
-only where they were set. * It hashes each type once: of a table's array that is a tuple of tuples.
+"""Work of Numba's compiler that is omitted, or done only once, while a unit compiles. This saves a third of the time.
+
+* The type of an operation is inferred once per combination of types: a unit has 7,000 operations of 1,000 kinds.
+* The size of a type is queried once; each query creates an LLVM module.
+* Functions that only kernels call get no wrappers for Python and C.
+* Settings are compared only where they were set.
+* Each type is hashed once; the type of a table's array is a tuple of tuples.
 * Imports of Numba for the lowering of a call run once, not before each call.
-* It lists the variables of an instruction without asking each value for its class five times.
+* The variables of an instruction are listed without five queries of each value's class.
 * Python does not search for reference cycles in a million objects.
 """
 
@@ -20,9 +22,9 @@ from numba.core.types.functions import BaseFunction
 __all__ = ["Flags", "taken", "unwrapped"]
 
 CONTEXTS = cpu.CPUContext, typing.Context
-"""Each asks its modules for what they can lower, or type, before every function that is compiled."""
+"""Each asks its modules which types and operations they support, before every function that is compiled."""
 NAMES_OF_FLAGS = hash(compiler.Flags())
-"""Numba hashes the names of the settings, not their values: the same for all."""
+"""Numba hashes the names of the settings, not their values, so the hash is always the same."""
 
 
 @contextmanager

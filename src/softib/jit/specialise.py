@@ -1,8 +1,7 @@
 """A second compilation of a kernel, with some of the kernels that it calls replaced by others.
 
-A decision that holds for a whole run (which link technology, which transport) is made here, at
-compile time, and not at each event: the unit of one choice does not contain the others, is not slowed
-down by them and does not compile them.
+A decision that holds for a whole run (which link technology, which transport) is made here, at compile time, and not at
+each event. The unit of one choice does not contain the others, is not slowed down by them and does not compile them.
 """
 
 from __future__ import annotations

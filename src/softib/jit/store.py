@@ -121,7 +121,7 @@ class Store:
                 data = file.read()
         except OSError:
             return None
-        with contextlib.suppress(OSError):  # read-only is no harm
+        with contextlib.suppress(OSError):  # a read-only cache is usable
             if time.time() - path.stat().st_mtime > DAY_S:
                 os.utime(path)
         head = len(MAGIC) + 32
@@ -130,8 +130,8 @@ class Store:
         return payload if whole else None
 
     def trusts(self, folder: Path) -> bool:
-        """Return whether no other user could put code into ``folder``; warn once otherwise: it would
-        run as this user."""
+        """Return whether no other user could put code into ``folder``, which would run as this user; warn once
+        otherwise."""
         try:
             about = closed(folder)
         except OSError:
@@ -233,7 +233,9 @@ def prune(folder: Path, now: float) -> None:
         if path not in old or now - used <= YOUNG_S:
             continue
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # Numba's, or of a softib that kept a folder for each version
+            shutil.rmtree(
+                path, ignore_errors=True
+            )  # a folder of Numba, or of a softib version that kept one folder per version
         else:
             path.unlink(missing_ok=True)
 

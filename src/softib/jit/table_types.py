@@ -15,8 +15,8 @@ __all__ = ["TableType", "type_of"]
 
 
 class TableType(types.Type):
-    """``columns``: (name, Numba type, index of the 64-bit number at which its descriptor begins,
-    its last dimension where that is fixed) of each array."""
+    """``columns`` holds for each array (name, Numba type, index of the 64-bit number at which its descriptor begins,
+    its last dimension if fixed)."""
 
     def __init__(self, name, columns):
         self.columns = columns
@@ -64,7 +64,7 @@ class TableColumns(AttributeTemplate):
 
 @unbox(TableType)
 def unbox_table(typ, obj, c):
-    """The address of the descriptors."""
+    """Return the address of the descriptors."""
     address = c.pyapi.object_getattr_string(obj, "_address")
     pointer = c.pyapi.long_as_voidptr(address)
     c.pyapi.decref(address)

@@ -74,6 +74,8 @@ def one_at_a_time(dispatcher, name, signature):
     with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
+        except UnitError:  # of a kernel that this one calls
+            raise
         except Exception as error:
             raise UnitError from error
 
@@ -177,7 +179,7 @@ class _NoEnvironment:
         return getattr(self._real, name)
 
     def set_env(self, name, env):
-        """Keep it until there is machine code."""
+        """Keep the environment until there is machine code."""
         self._kept[name] = env
 
 
@@ -288,7 +290,7 @@ class UnitCache(_Cache):
 
     def load_overload(self, sig, target_context):
         """Load from the store; if it has none, prepare compilation."""
-        rtsys.initialize(target_context)  # all that loaded code needs; Numba's compiler imports the rest of itself
+        rtsys.initialize(target_context)  # loaded code needs only this; Numba's compiler initialises the rest itself
         name = self._name(sig, target_context.codegen())
         data = STORE.read(name)
         if data is not None:
@@ -299,9 +301,8 @@ class UnitCache(_Cache):
         return None
 
     def _linkable(self, needs):
-        """Compile the shared kernels that stored machine code calls. False where this process has one of them
-        under another symbol, since a value that it freezes has changed since it was compiled: the stored code
-        would call an address that does not exist."""
+        """Compile the shared kernels that stored machine code calls. Return False if this process gives one of
+        them another symbol, because a frozen value has changed: the stored code would then call a missing address."""
         below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
         for called, args, symbol in needs:
             dispatcher = entry(below[called])
@@ -356,5 +357,5 @@ def _names_only(library):
 
 
 def hashlib_of(*parts):
-    """Hex SHA-256 of texts."""
+    """Return the hexadecimal SHA-256 of texts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The times at the beginning of lines, as seconds since 1970. A time without a zone is of this machine's zone."""
+"""The times at the beginning of lines, as seconds since 1970. A time without a zone is in this machine's zone."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ _LOCAL_MONTHS = {name: i for i, names in enumerate(_ABBREVIATED, 1) for name in 
 
 
 def time_of(line: str, year: int) -> float | None:
-    """Return the time in ``line``; None if it has no valid one. ``year``: for lines without a
-    year."""
+    """Return the time in ``line``; None if it has no valid one. ``year`` is used for lines without a year."""
     head = line[:200]
     if match := _EPOCH.search(head):
         return float(match[1])

@@ -16,7 +16,7 @@ _ENDS = (
 NCCL = Reader(
     "NCCL",
     (
-        # NCCL 2.12 and later state the number, some print its name in front of it
+        # NCCL 2.12 and later state the number; some versions print its name in front of it
         pattern(
             "Got completion",
             rf"{_HOST}.*Got completion (?:from peer (?P<rip>\S+) )?with (?:status=(?:\w+\()?|error )(?P<status>\d+)"

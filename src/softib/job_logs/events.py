@@ -48,7 +48,7 @@ SYMPTOMS: dict[str, str] = {
     "node-left": "a manager reports that a node or port left the subnet",
     "link-errors": "a manager or kernel reports errors of a link",
 }
-"""Symptom → meaning; the first one in this order that a log has is the closest to the cause."""
+"""Symptom → meaning. Of the symptoms of a log, the first in this order is the closest to the cause."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class End(Result):
 
 @dataclass
 class Event(Result):
-    """Lines of one symptom between the same two ends."""
+    """Lines of one symptom that name the same two ends."""
 
     symptom: str
     """A key of :data:`SYMPTOMS`."""
@@ -101,7 +101,7 @@ class RankState:
     """Number of the last collective that began."""
     ended: int
     operation: str
-    """Name and size of the last one that began."""
+    """Name and size of the last collective that began."""
 
 
 @dataclass
@@ -110,9 +110,9 @@ class JobLog:
 
     events: list[Event] = field(default_factory=list)
     pairs: list[tuple[End, End]] = field(default_factory=list)
-    """Ends in the log that are not part of an error: the addresses of perftest and ibv_rc_pingpong."""
+    """Ends in the log that are not part of an error: the addresses printed by perftest and ibv_rc_pingpong."""
     hosts: list[str] = field(default_factory=list)
-    """Host names that lines begin with."""
+    """Host names at the beginnings of lines."""
     job_ids: list[str] = field(default_factory=list)
     lines: int = 0
     files: list[str] = field(default_factory=list)

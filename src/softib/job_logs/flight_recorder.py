@@ -1,7 +1,7 @@
 """PyTorch's flight recorder: the collectives that each rank had begun and ended when the watchdog ended the job.
 
-A dump is JSON, or a pickle of plain values. Unpickling runs foreign code, so only opcodes that build numbers,
-texts, lists and mappings are followed; any name of a class or function ends it.
+A dump is JSON, or a pickle of plain values. Unpickling runs foreign code. So only opcodes that build numbers, texts,
+lists and mappings are followed; a name of a class or function ends the reading.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _PlainValues(pickle.Unpickler):
 
 
 def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
-    """Return states of the dump's rank by process group; None for other files. Raises
+    """Return the states of the dump's rank by process group; None for other files. Raises
     :class:`UnreadableFile` for a pickle with more than plain values, and a truncated one."""
     data = content(path, DUMP_LIMIT, "flight recorder's dump").data
     try:

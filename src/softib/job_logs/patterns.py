@@ -45,11 +45,11 @@ class Pattern:
     ``status`` and ``synd`` (numbers that give the symptom where :attr:`symptom` is empty), ``detail``."""
 
     trigger: bytes
-    """A literal in each such line, by which most lines of a log are skipped."""
+    """A literal in each such line; lines without it are skipped, which is most of a log."""
     regex: re.Pattern[str]
     symptom: str = ""
     continues: bool = False
-    """The line names ends of the preceding event, and is none itself."""
+    """The line names ends of the preceding event and is not an event itself."""
     pair: bool = False
     """The line names an end of a working connection, and is not an error: ``local`` then ``remote``."""
 

@@ -26,7 +26,7 @@ from softib.job_logs.verbs_programs import MPI, PERFTEST, UCX, VERBS
 __all__ = ["READERS", "read_logs"]
 
 READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
-"""In the order in which a line is passed; the first reader that matches a line makes the event."""
+"""The first reader in this order that matches a line makes the event."""
 
 _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
@@ -36,16 +36,16 @@ _JOB, _ROCE = b"SLURM_JOB", b"/RoCE"
 _TRIGGERS = sorted({*_BY_TRIGGER, _JOB, _ROCE}, key=lambda t: (-len(t), t))
 _ANY = re.compile(b"|".join(re.escape(t) for t in _TRIGGERS))
 SHORT_BLOCK = 65_536
-"""Bytes up to which the regular expression is faster than loading the search for many words at once."""
+"""Largest size in bytes for which the regular expression is faster than loading the search for many words at once."""
 _ASCII = bytes(range(128)) + b"?" * 128
 _ORDER = {reader.name: i for i, reader in enumerate(READERS)}
 
 LINE_MOST = 4000
-"""Bytes of a line that are examined."""
+"""Number of bytes of a line that are examined."""
 EVENTS_MOST = 20_000
 """Largest number of different events kept; a log with more has enough pairs already."""
 CONTINUES_WITHIN = 4
-"""Lines after an event that may still name its ends."""
+"""Number of lines after an event that may still name its ends."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
 _ON_ETHERNET = re.compile(r"([\w-]+:\d+)/RoCE")
@@ -59,8 +59,8 @@ _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
 def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
-    """Return everything that the readers find in the files. Raises :class:`UnreadableFile` for a
-    file that cannot be opened, :class:`InputError` for none."""
+    """Return everything that the readers find in the files. Raises :class:`UnreadableFile` for a file that cannot be
+    opened, :class:`InputError` if there is no file."""
     if not paths:
         raise InputError("no log: use at least one file, or - for standard input")
     log = JobLog()
@@ -90,8 +90,8 @@ COMMUNICATION = frozenset({*STATUS.values(), "completion-error", "connect-failed
 
 
 def _demote_deaths(log: JobLog) -> None:
-    """Signals after an error of communication in the same log are its effect: the program or its launcher gave up. A
-    process whose death causes the error is reported before the retries of the others end."""
+    """Treat signals after a communication error in the same log as its effect: the program or its launcher gave up. If
+    the death of a process causes the error, the death is reported before the other processes exhaust their retries."""
     first: dict[str, Event] = {}
     for event in log.events:
         if event.symptom in COMMUNICATION and (event.file not in first or event.line < first[event.file].line):
@@ -106,14 +106,14 @@ def _demote_deaths(log: JobLog) -> None:
 
 @dataclass
 class _Stream:
-    """The lines behind one label: of one process or host. ``last``: the last event and its line."""
+    """The lines with one label, which are those of one process or host. ``last``: the last event and its line."""
 
     host: str = ""
     last: tuple[int, Event] | None = None
     open_ends: list[End] = field(default_factory=list)
-    """Own ends of programs that have not printed the other end yet."""
+    """Local ends of programs that have not printed the remote end yet."""
     answered: int = 0
-    """Other ends that were printed while several own ones were open."""
+    """Remote ends that were printed while several local ones were open."""
     mixed: bool = False
     """Lines of several programs are mixed, so that it is unknown which ends belong together."""
     pairs: list[tuple[End, End]] = field(default_factory=list)
@@ -149,7 +149,7 @@ class _Scan:
         self.log.pairs += [p for p in pairs if p not in self.log.pairs]
 
     def _name_ends(self) -> None:
-        """Errors without ends of a process with one connection belong to that connection."""
+        """Assign errors without ends, of a process with one connection, to that connection."""
         for event, stream in self.stream_of:
             unnamed = not event.local or event.local == End(stream.host)
             if len(stream.pairs) == 1 and unnamed and not event.remote:
@@ -252,8 +252,8 @@ class _Scan:
 
 
 def _pair(stream: _Stream, local: End, remote: End) -> None:
-    """Note the ends that a program prints: its own, then the other's. Where two programs have printed their own, the
-    other end belongs to either."""
+    """Record the ends that a program prints: the local one, then the remote one. If two programs have printed their
+    local ends, the remote end may belong to either."""
     if (local.lid or local.gid) and local not in stream.open_ends and len(stream.open_ends) < EVENTS_MOST:
         stream.open_ends.append(local)
     if not (remote.lid or remote.gid):
@@ -272,17 +272,17 @@ def _pair(stream: _Stream, local: End, remote: End) -> None:
 
 
 def _offsets(block: bytes) -> Iterable[int]:
-    """Return the offsets of literals in ``block``, in order; one at least for each line that has any."""
+    """Return the offsets of literals in ``block``, in order; at least one for each line that contains any."""
     if len(block) <= SHORT_BLOCK:
         return (match.start() for match in _ANY.finditer(block))
     import polars as pl
 
-    text = block.translate(_ASCII).decode("ascii")  # a byte stays a byte
+    text = block.translate(_ASCII).decode("ascii")  # keeps one character per byte
     return pl.Series([text]).str.find_many([t.decode() for t in _TRIGGERS])[0].to_list()
 
 
 def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:
-    """Return patterns whose literal is in the line, in the order of the readers."""
+    """Return the patterns whose literal is in the line, in the order of the readers."""
     some = [one for trigger, several in _BY_TRIGGER.items() if trigger in raw for one in several]
     return sorted(some, key=lambda one: _ORDER[one[0]])
 
@@ -329,7 +329,7 @@ def _lid(text: str, base: int) -> int:
 
 
 def _gid(text: str) -> str:
-    """A GID in IPv6 notation; "" for none and for ``::``."""
+    """Return a GID in IPv6 notation; "" for none and for ``::``."""
     import ipaddress
 
     if "." not in text and text.count(":") < 2:
@@ -351,7 +351,7 @@ def _merged(one: End, other: End) -> End:
 
 
 def _add_rank_events(log: JobLog) -> None:
-    """The combined state of ranks: some in earlier collectives than the others, or all in one."""
+    """Add the combined state of the ranks: some are in earlier collectives than the others, or all are in one."""
     by_group: dict[str, dict[int, RankState]] = {}
     for state in log.ranks:
         ranks = by_group.setdefault(state.group, {})

@@ -27,7 +27,8 @@ DEATHS = tuple(
     )
     for name in names.split(", ")
 )
-"""strsignal(3) of KILL, SEGV, ABRT and BUS in thirteen languages. TERM is how others end a job after its error."""
+"""strsignal(3) of KILL, SEGV, ABRT and BUS in thirteen languages. TERM is left out: other programs send it to end a job
+after its error."""
 
 _KERNEL_HOST = r"(?:^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<host>[\w.-]+) kernel: )?"
 _FATAL = (
@@ -94,7 +95,7 @@ SLURM = Reader(
 SHELL = Reader(
     "shell",
     (
-        # bash names the line of its script and the process (": line 1:  4711 Killed"); dash prints the text alone.
+        # bash prints the line of its script and the process (": line 1: 4711 Killed"); dash prints the text alone.
         *(
             pattern(
                 name,

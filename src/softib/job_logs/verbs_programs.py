@@ -14,7 +14,7 @@ PERFTEST = Reader(
         pattern("address:", r"^ local address: +LID 0?x?(?P<lid>[0-9a-fA-Fx]+) QPN", pair=True),
         pattern("address:", r"^ remote address: +LID 0?x?(?P<rlid>[0-9a-fA-Fx]+) QPN", pair=True),
         pattern("GID:", r"^ +GID: (?P<dgid>[\d:a-fA-F]+)$", pair=True),
-        # perftest's TCP connection, over which both ends meet, report and part
+        # perftest's TCP connection, over which both ends exchange addresses and reports
         pattern("Couldn't read re", r"Couldn't read (?:remote address|reports)", "peer-lost"),
         pattern("socket/rdma_cm", r"Unable to (?:read|write) (?:from|to) socket/rdma_cm", "peer-lost"),
         pattern("between server and client", r"Failed to exchange data between server and client", "peer-lost"),

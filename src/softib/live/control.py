@@ -15,7 +15,7 @@ from typing import Any
 
 from softib import __version__
 from softib.document_reader import read_result
-from softib.errors import InputError, PeerError, SoftibBug, SoftibError
+from softib.errors import InputError, PeerError, SoftibBug, SoftibError, os_reason
 from softib.live.admission import peer_of
 from softib.live.crash_log import ReportBug, raised
 from softib.live.instances import Instance
@@ -100,7 +100,7 @@ class ControlServer(UnixServer):
             json.dumps(answer)
             return answer
         except OSError as error:  # a failure of the machine: a full file system, no descriptor left
-            return {"error": f"the daemon: {error.filename or self.path.parent}: {error.strerror or error}"}
+            return {"error": f"the daemon: {error.filename or self.path.parent}: {os_reason(error)}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}

@@ -2,7 +2,13 @@
 call in which the fabric's agents answer them, for every protocol.
 
 A server of a protocol puts a program's MADs into ``requests``. :func:`answer` fills ``answers`` and
-writes into the :data:`Exchange` where each MAD goes. The server then reads the exchange.
+writes into the outcome (:data:`softib.agents.layout.Outcome`) where each MAD goes. The server then reads the outcome.
+
+The columns of the outcome, int64[n], each in the order of the requests. Replies to the sender:
+``reply_row`` the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
+back as timed out. MADs for other programs: ``forward_row`` the request, ``forward_answer`` the row of
+``answers`` with the MAD as it arrives, ``forward_port`` the end port of its destination.
+``counts`` int64[7]: :data:`REPLIES` to :data:`LAST`. ``fate`` is scratch.
 """
 
 from typing import Any
@@ -13,36 +19,23 @@ from softib.agents.kernels.app_drops import HIGH
 from softib.agents.kernels.app_traffic import fold_cells
 from softib.agents.kernels.big_endian import inner
 from softib.agents.kernels.serve import serve
-from softib.agents.layout import OUTCOME_FIELDS
+from softib.agents.layout import Outcome
 from softib.iba import constants as c
 from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, TID_AT
-from softib.jit import kernel, table
+from softib.jit import kernel
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, mad_columns
 
 BATCH = 64
 """Number of MADs answered in one call: more than a socket's queue holds (10), so one call takes the whole queue."""
 COUNTS = 7
 
-Exchange: Any = table(
-    "Exchange",
-    [*OUTCOME_FIELDS, "fate", "reply_row", "reply_answer", "forward_row", "forward_answer", "forward_port", "counts"],
-)
-"""The outcome of a batch; arrays int64[n], each in the order of the requests.
-
-The first are those of :data:`softib.agents.layout.Outcome`. Replies to the sender:
-``reply_row`` the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
-back as timed out. MADs for other programs: ``forward_row`` the request, ``forward_answer`` the row of
-``answers`` with the MAD as it arrives, ``forward_port`` the end port of its destination.
-``counts`` int64[7]: see :mod:`softib.live.exchange_kernels`. ``fate`` is scratch.
-"""
-
 
 def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
-    """Return requests and answers (:data:`~softib.mad.batch.MadColumns`) and :data:`Exchange` of
-    ``n`` rows."""
-    columns = {name: np.zeros(n, np.int64) for name in Exchange._fields}
+    """Return requests and answers (:data:`~softib.mad.batch.MadColumns`) and
+    :data:`~softib.agents.layout.Outcome` of ``n`` rows."""
+    columns = {name: np.zeros(n, np.int64) for name in Outcome._fields}
     columns |= {"served": np.zeros(2, np.int64), "counts": np.zeros(COUNTS, np.int64)}
-    return mad_columns(n), mad_columns(n), Exchange(**columns)
+    return mad_columns(n), mad_columns(n), Outcome(**columns)
 
 
 def replies_of(exchange: Any, sent: MadBatch, answered: MadBatch, first: int, end: int) -> MadBatch:

@@ -26,7 +26,7 @@ from softib.live.shared_fabric import SharedFabric
 __all__ = ["FORMAT", "read"]
 
 FORMAT = "running"
-RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "lfts", "sm", "unlinked"})
+RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "lfts", "sm", "unlinked", "lost links"})
 PATIENCE_S = 15.0
 PAUSE_S = 0.1
 

@@ -280,7 +280,7 @@ def read_wire(
     if the reader's own port does not answer."""
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
-        why = "; ".join(subnet.report.problems[:3]) or "its link is down"
+        why = "; ".join(subnet.report.problems[:3]) or "its link is down, or it answers only with its M_Key"
         raise MadTimeout(f"{source}: no subnet can be seen{device}: {why}")
     fabric = fabric_of(subnet, source)
     programmed = bool(SwitchInfo.linear_fdb_top.get(fabric.switch_info).any())

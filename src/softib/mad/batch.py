@@ -1,4 +1,4 @@
-"""MADs as the whole project passes them: the wire bytes as one array, the addresses as columns (DESIGN decision 2).
+"""MADs as all of softib passes them: the wire bytes as one array, the addresses as columns.
 
 This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim's, a umad
 message, a packet) are converted to and from it only by the package of that format.
@@ -73,7 +73,7 @@ class MadBatch:
         return len(self.mad)
 
     def __getitem__(self, rows: Any) -> MadBatch:
-        """The rows of a slice, mask or index array (NumPy's rules on copies hold)."""
+        """Return the rows of a slice, mask or index array (NumPy's rules on copies hold)."""
         picked = None
         if self.payload:
             numbers = np.arange(len(self))[rows]

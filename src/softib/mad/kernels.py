@@ -80,14 +80,15 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
 
 @inner
 def kind_of(m):
-    """Management class and attribute of a MAD: what an answer must share with its request."""
+    """Return management class and attribute of a MAD as one number, which an answer must have in common with its
+    request."""
     return np.int64(m[CLASS_AT]) << 16 | np.int64(m[ATTR_AT]) << 8 | np.int64(m[ATTR_AT + 1])
 
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 3 * len(mads), rows=True)
 def stamp(mads, first, kind):
-    """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian; ``kind[r]`` (uint32)
-    becomes its :func:`kind_of`."""
+    """Set the TransactionID of row r to ``first + r`` (below 2^32), big-endian, and ``kind[r]`` (uint32) to its
+    :func:`kind_of`."""
     for r in range(mads.shape[0]):
         m = mads[r]
         tid = first + r
@@ -107,8 +108,8 @@ def match(mads, first, n, t, rows, refused, left):
     is not finished, and its class and attribute. Of two answers to one request, the first counts. A "busy" answer
     counts as none, and the request is sent again after its timeout (IBA 13.4.7).
 
-    ``left`` int64[3]: the number matched, the number of them with a slot in the window, and the number of these
-    that were repetitions.
+    ``left`` int64[3]: the number of matched requests, the number of those with a slot in the window, and the number of
+    the latter that were repetitions.
     """
     left[:] = 0
     for r in range(mads.shape[0]):

@@ -28,9 +28,9 @@ attribute)."""
 
 @dataclass
 class Matches:
-    """The requests answered by a batch of MADs, now finished: by MAD, ``rows`` int64[n] (-1: none)
-    and ``refused`` bool[n] (a bad status); ``count`` their number, ``on_wire`` the number with a slot in the
-    window, ``repetitions`` the number of these that had been sent before."""
+    """The requests answered by a batch of MADs, now finished. By MAD: ``rows`` int64[n] (-1: none) and ``refused``
+    bool[n] (a bad status). ``count`` is their number, ``on_wire`` the number with a slot in the window, ``repetitions``
+    the number of the latter that had been sent before."""
 
     rows: np.ndarray
     refused: np.ndarray

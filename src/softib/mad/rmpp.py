@@ -1,6 +1,6 @@
 """A message longer than a MAD as segments and acknowledgements on the wire (IBA 13.6).
 
-Between softib's programs a message travels in one piece, so a capture must split it as the drivers of both ends
+Between softib's programs a message travels in one piece. A capture must therefore split it as the drivers of both ends
 would: one segment, its acknowledgement with the first window, then a window at a time, without losses.
 """
 
@@ -23,9 +23,9 @@ RRESP_NONE = 31
 SA_CLASS_HEADER = 20
 """SM_Key, AttributeOffset and ComponentMask (IBA 15.2.1.1)."""
 OUI_HEADER = 4
-"""Vendor classes of range 2: a reserved byte and the OUI (IBA 16.5.1)."""
+"""Header of vendor classes of range 2: a reserved byte and the OUI (IBA 16.5.1)."""
 DEVICE_HEADER = 28
-"""Device management and classes of the same layout: 64 bytes of headers (IBA 16.3.1)."""
+"""Headers of device management and classes of the same layout: 64 bytes (IBA 16.3.1)."""
 _WHOLE = int(RmppFlag.ACTIVE | RmppFlag.FIRST | RmppFlag.LAST)
 
 
@@ -51,7 +51,7 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
     """Return (uint8[n, 256], bool[n]): every MAD of a message in wire order, and whether it has the
     message's direction.
 
-    ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: only the first segment,
+    ``message``: its head (MAD, RMPP and class header), then the data. ``acknowledged`` False: only the first segment,
     as a receiver without RMPP gets it.
     """
     head = RMPP_END + class_header_of(message[1])

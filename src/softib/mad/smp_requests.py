@@ -1,8 +1,8 @@
 """Directed-route SMPs (IBA 14.2.2) made from columns: routes, requests that wait to be built, and
 the queue of them.
 
-A request is a few numbers until it is sent: a queue of a million costs tens of megabytes, not 256 MB, and the
-256-byte rows of one chunk stay in the cache from the sender to the agent.
+A request is a few numbers until it is sent. So a queue of a million requests takes tens of megabytes, not 256 MB, and
+the 256-byte rows of one chunk stay in the cache from the sender to the agent.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_ro
 
 
 class Routes:
-    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops``
-    uint8[n]; ``mkey`` uint64[n] is the M_Key of the port that each leads to, 0 if the sender's own suffices (IBA
-    14.2.4: a port without a key accepts any)."""
+    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops`` uint8[n]; ``mkey``
+    uint64[n] is the M_Key of the port at the end of each route, 0 if the sender's own suffices (IBA 14.2.4: a port
+    without a key accepts any)."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -122,9 +122,9 @@ class SmpRequests:
 
     ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] identifies each request for the caller;
     ``modifier`` (scalar or column), ``out_port`` uint8[n]: one more hop (0 or None = none), and ``mkey`` uint64[n]
-    the M_Key of the device there (0 or None: the sender's own). ``data``
-    uint8[rows, 64] holds attributes and ``data_row`` int64[n] says which row each request carries
-    (None: row r carries row r); it is read when the request is built, so do not change it until then.
+    the M_Key of the device there (0 or None: the sender's own). ``data`` uint8[rows, 64] holds attributes, and
+    ``data_row`` int64[n] the row of the attribute that each request carries (None: request r carries row r). The data
+    is read when the request is built, so do not change it until then.
     """
 
     method: int

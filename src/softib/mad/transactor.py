@@ -42,9 +42,9 @@ RETRY_PART = 4
 
 @dataclass
 class Completed:
-    """Finished requests. ``tags`` int64[n] as submitted, ``attr`` int64[n] their attributes;
-    ``batch`` holds their responses, of which those ``refused`` (bool[n]) have a bad status, or,
-    where its ``status`` is TIMEOUT, the requests themselves."""
+    """Finished requests. ``tags`` int64[n] as submitted, ``attr`` int64[n] their attributes. ``batch`` holds the
+    responses, of which those ``refused`` (bool[n]) have a bad status; if its ``status`` is TIMEOUT, it holds the
+    requests themselves."""
 
     tags: np.ndarray
     attr: np.ndarray
@@ -53,7 +53,7 @@ class Completed:
 
     @property
     def timed_out(self) -> bool:
-        """True for a group of requests without an answer (a group is never mixed)."""
+        """Return whether this is a group of requests without an answer (a group is never mixed)."""
         return len(self.batch) > 0 and int(self.batch.status[0]) == SendStatus.TIMEOUT
 
 
@@ -77,21 +77,22 @@ class Transactor:
         self._retry_window = max(1, window // RETRY_PART)
         self._backlog = 0
         self._completed: list[Completed] = []
-        self._nothing = MadBatch.zeros(0)  # eight arrays, for callers that read them in each step of a loop
+        self._nothing = MadBatch.zeros(0)  # empty: eight arrays, kept for callers that read them in each step of a loop
 
     @property
     def busy(self) -> bool:
-        """True while a request is neither answered nor abandoned."""
+        """Return whether a request is neither answered nor abandoned."""
         return self._table.live > 0
 
     @property
     def outstanding(self) -> int:
-        """Requests that are neither answered nor abandoned."""
+        """Return the number of requests that are neither answered nor abandoned."""
         return self._table.live
 
     @property
     def only_overdue(self) -> bool:
-        """True if everything outstanding was sent, and later than answers usually arrive (the grace period is over)."""
+        """Return whether all outstanding requests were sent longer ago than answers usually take (the grace period is
+        over)."""
         return self.busy and not self._on_wire and not self._waiting and not self._retry
 
     def resize(self, window: int) -> None:
@@ -104,8 +105,8 @@ class Transactor:
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
-        """Queue requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten; the
-        batch is kept, not copied."""
+        """Queue requests. Submit requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten; the batch
+        is kept, not copied."""
         if len(batch) == 0:
             return
         first = self._table.add(batch, tags)
@@ -114,7 +115,8 @@ class Transactor:
         self._backlog += len(batch)
 
     def abandon(self) -> None:
-        """Forget every request. Answers that still arrive count as strays, since TIDs are not reused."""
+        """Forget every request. Abandon all outstanding requests. Answers that still arrive count as strays, since TIDs
+        are not reused."""
         self._table.abandon()
         for waiting in (self._waiting, self._retry, self._in_grace, self._in_timeout):
             waiting.clear()
@@ -122,14 +124,14 @@ class Transactor:
         self._on_wire = self._retries_on_wire = self._backlog = 0
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take arrived MADs, return the MADs to send now, and the time of the next call at the latest."""
+        """Take arrived MADs; return the MADs to send now, and the latest time of the next call."""
         self.receive(now_ps, inbox)
         return self.send(now_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller computed for ``by_ps`` and did not read the wire. That time does not count for the devices, whose
-        answers are unread meanwhile; a Set repeated because of it would meet the effect of the first one (an M_Key:
-        a violation, IBA 14.2.4)."""
+        """Postpone all deadlines by ``by_ps``, because the caller computed for that time and did not read the wire.
+        The devices' answers may be unread meanwhile. A Set that is repeated for that reason would meet the effect of
+        the first one (an M_Key: a violation, IBA 14.2.4)."""
         if by_ps * GRACE_PART > self.grace_ps:
             for sent in (self._in_grace, self._in_timeout):
                 for i, (when_ps, tids) in enumerate(sent):
@@ -143,7 +145,7 @@ class Transactor:
     # -- in --
 
     def receive(self, now_ps: int, inbox: MadBatch | None = None) -> None:
-        """First half of :meth:`step`: match responses, then time out requests that waited too long."""
+        """Do the first half of :meth:`step`: match responses, then time out requests that waited too long."""
         if inbox is not None and len(inbox):
             self._match(inbox)
         self._expire(now_ps)
@@ -194,7 +196,7 @@ class Transactor:
     # -- out --
 
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
-        """Return second half of :meth:`step`: MADs to send now, and the next deadline."""
+        """Do the second half of :meth:`step`: return the MADs to send now, and the next deadline."""
         parts: list[MadBatch] = []
         while self._retry and self._on_wire < self.window and self._retries_on_wire < self._retry_window:
             still = self._table.in_state(self._retry.popleft(), RETRY)
@@ -238,6 +240,6 @@ class Transactor:
             self._in_grace.popleft()  # all of these are answered
         if self._in_timeout:
             deadline = self._in_timeout[0][0] + self.timeout_ps
-        if self._in_grace and self._on_wire:  # then there is room again
+        if self._in_grace and self._on_wire:  # the slot in the window is free again
             deadline = min(deadline, self._in_grace[0][0] + self.grace_ps)
         return deadline

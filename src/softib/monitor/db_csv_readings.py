@@ -72,7 +72,7 @@ def read_db_csv(file: str, reading: Reading) -> int | None:
     m = _DATE.search(run.text("Date")[0])
     try:
         return None if m is None else int(datetime.fromisoformat(f"{m[1]}T{m[2]}+00:00").timestamp()) * 10**9
-    except ValueError:  # the 31st of a month of 30 days
+    except ValueError:  # an impossible date, for example 31 April
         return None
 
 

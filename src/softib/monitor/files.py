@@ -115,8 +115,7 @@ def observations_of_files(
 ) -> ObservedFiles:
     """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``:
     the source of the ports, for files that contain only counters. A single file of UFM telemetry is
-    sufficient if it states bit error ratios or temperatures: these are known then, but no increase
-    is.
+    sufficient if it states bit error ratios or temperatures: it then gives these, but no increases.
 
     Raises :class:`InputError` for fewer than two files, for two files with the same time, for a
     file of another fabric, and for two files without a common port.
@@ -271,7 +270,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
     try:
         problems = read_counters(Path(file), f)
     except UnreadableFile:
-        if out is None:  # else a tool that found no port above its threshold
+        if out is None:  # otherwise the output of a tool that found no port above its threshold
             raise
         problems = []
     _from_fabric(f, rows, reading)

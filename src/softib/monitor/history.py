@@ -1,9 +1,9 @@
 """Intervals stored as Parquet files, and queried with DuckDB.
 
-A directory contains ``rounds/``, with one file per round (written under a temporary name and
-renamed, so that a crash loses only that round), and ``hours/``, with the rounds of a full hour in
-one file. The parts of an hour are removed when its file is complete, and are not read any more.
-``ports/`` contains the ports over time, and ``manager/`` the subnet manager's state in each round.
+A directory contains ``rounds/``, with one file per round (written under a temporary name and renamed, so that a crash
+loses only that round), and ``hours/``, with the rounds of a full hour in one file. When the file of an hour is
+complete, its parts are removed and no longer read. ``ports/`` contains the ports over time, and ``manager/`` the subnet
+manager's state in each round.
 Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``, ``begin_ns``, ``end_ns``,
 one column per counter (NULL if its increase is unknown), and ``level_…``.
 """
@@ -23,7 +23,7 @@ import numpy as np
 
 from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError, MissingLibrary, UnreadableFile
+from softib.errors import InputError, MissingLibrary, UnreadableFile, os_reason
 from softib.extras import install_command
 from softib.monitor.history_tables import (
     interval_of,
@@ -70,9 +70,8 @@ class History:
         """Become the only writer, for the fabric with these ``ports``, until :meth:`release` or the
         end of the process.
 
-        Raises :class:`InputError` if another process writes here (both would count every increase),
-        and if the history is of another fabric. A directory that cannot be written is reported by
-        :meth:`append`.
+        Raises :class:`InputError` if another process writes here (both would count every increase), and if the history
+        is of another fabric. :meth:`append` reports a directory that cannot be written.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +109,7 @@ class History:
                 self._hour = hour
                 self.compact(now)
         except OSError as error:
-            raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
+            raise InputError(f"{self.folder}: the history cannot be written: {os_reason(error)}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
         """Store a round's state of the subnet manager in ``manager/``, in one file per day (the
@@ -261,9 +260,8 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """Return (clock time of the first of the last rounds, between two times, that have at most
-        ``rows`` ports together; the number of these rounds; the number of all rounds). At least one
-        round."""
+        """Return the last rounds between two times that have at most ``rows`` ports together, as (clock time of the
+        first of them, their number, number of all rounds between the times). At least one round is returned."""
         columns = (
             self.connect()
             .execute(
@@ -286,7 +284,7 @@ class History:
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
         """Return one port's history: an :class:`Interval` whose rows are not ports but this port's
-        intervals, oldest first. None of them: no rows."""
+        intervals, oldest first. Without intervals it has no rows."""
         table = (
             self.connect()
             .sql(
@@ -300,8 +298,8 @@ class History:
         return interval_of(columns, slice(0, table.num_rows))
 
     def topologies(self) -> np.ndarray:
-        """Return clock times from which each stored state of ports and cables applied, oldest first
-        (int64[k] in nanoseconds): a new one is stored after a change."""
+        """Return the clock times from which each stored state of ports and cables applied, oldest first (int64[k]
+        in nanoseconds); a new state is stored after each change."""
         return np.array([int(p.stem) for p in self._stored("ports")], np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
@@ -327,8 +325,8 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether half of the devices of the smaller list are in both. A fabric may grow and
-    lose nodes, and is still the same fabric."""
+    """Return whether half of the devices of the smaller list are in both. A fabric that has grown or lost nodes is
+    still the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 

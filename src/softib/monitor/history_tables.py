@@ -85,7 +85,7 @@ def interval_of(columns: dict[str, Any], part: slice) -> Interval:
 
 
 def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
-    """Return ports, one a row."""
+    """Return ports, one per row."""
     import pyarrow
 
     columns: dict[str, Any] = {
@@ -125,8 +125,8 @@ def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file is there, and begins and ends as Parquet does; one that a full disk or a crash cut off does
-    not."""
+    """Return whether a file exists and begins and ends like Parquet: a file truncated by a full disk or a crash
+    does not."""
     if not path.exists():
         return False
     with path.open("rb") as file:
@@ -137,8 +137,8 @@ def is_whole(path: Path) -> bool:
 
 
 def not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Those of the rounds ``parts`` missing in the file of their hour: all if there is none, else those of a poller
-    whose clock was set back into that hour."""
+    """Return the rounds among ``parts`` that are missing in the file of their hour: all if there is no such file,
+    otherwise those of a poller whose clock was set back into that hour."""
     import pyarrow.parquet as parquet
 
     if not is_whole(whole):

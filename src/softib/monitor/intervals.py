@@ -1,14 +1,14 @@
 """Increases of counters between two readings, if known; and consecutive intervals as one table of
 observations.
 
-Counters of a port never decrease by themselves and stop at the largest value of their field (IBA
-16.1.3.5). So increases are unknown in these cases: a counter decreased (it was cleared, or the
-device restarted); another counter of its port decreased in that interval (all were cleared
-together, and this one may have exceeded its old value since); a counter is at its largest value; a
-port is missing in one of the readings. No increase is ever negative. A level, ``stuck_NAME``,
-reports a counter at its largest value: 1: it is there; 2: it reached it in this interval, so it
-counted an unknown number; 0: it is below. ``least_port_fec_corrected_symbol_ctr`` is the known
-minimum of that counter's increase, if it reached or passed its largest value.
+The counters of a port never decrease by themselves, and stop at the largest value of their field (IBA 16.1.3.5). So
+increases are unknown in these cases: a counter decreased (it was cleared, or the device restarted); another counter of
+its port decreased in that interval (all were cleared together, and this one may have exceeded its old value since); a
+counter is at its largest value; a port is missing in one of the readings. No increase is ever negative. The level
+``stuck_NAME`` of a counter is
+1 if the counter is at its largest value, 2 if it reached that value in this interval (so that its
+increase is unknown), and 0 below that value. ``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
+counter's increase, if it reached or passed its largest value.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Interval:
 
 
 def between(before: Reading, after: Reading) -> Interval:
-    """Return increases from ``before`` to ``after``; rows are those of ``after``. A port missing in
-    ``before`` has begin = end."""
+    """Return increases from ``before`` to ``after``; rows are those of ``after``. For a port that is missing in
+    ``before``, begin = end."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -95,7 +95,7 @@ def between(before: Reading, after: Reading) -> Interval:
             level[STUCK + name] = _stuck(name, after, before, rows, both[name])
         then = before.value[name][rows] if name in before.value else now
         sure = both[name] & ~fell & ~after.stuck[name] & ~_at_most(after, name)
-        # For a counter that was at most T before, the excess over T is the known minimum of its increase.
+        # If a counter was at most T before, the excess over T is the known minimum of its increase.
         sure &= ~_at_most(before, name)[rows] | (now > then)
         if name == SYMBOLS and name in before.value:
             full = both[name] & after.stuck[name] & ~before.stuck[name][rows] & ~fell
@@ -172,8 +172,8 @@ def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: n
 def same_ports(
     guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the row of each port ``guid``, ``portnum`` among the ports ``of_guid``, ``of_portnum``
-    (sorted by both), and whether there is one."""
+    """Return the row of each port (``guid``, ``portnum``) among the ports (``of_guid``, ``of_portnum``, sorted by
+    both), and whether it exists there."""
     if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
         return np.arange(len(guid)), np.ones(len(guid), bool)
     if not len(of_guid):
@@ -195,8 +195,8 @@ def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.nd
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
-    """Return ``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port
-    missing in an interval has begin = end and only unknown values there."""
+    """Return ``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). For a port that is missing
+    in an interval, begin = end, and all values are unknown."""
     n, k = len(ports), len(intervals)
     begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
     names = list(dict.fromkeys(name for one in intervals for name in one.increase))

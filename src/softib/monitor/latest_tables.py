@@ -1,5 +1,5 @@
-"""The forwarding tables of a subnet, reread periodically, for rules that follow waiting ports through them; and the
-jobs whose traffic may use each cable."""
+"""The forwarding tables of a subnet, which are read again periodically for rules that follow waiting ports through
+them; and the jobs whose traffic may use each cable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SHARE = 0.05
 
 
 class LatestTables:
-    """Returns the tables as last read, when called with the observed ports; None if there are none. One thread."""
+    """Calling it with the observed ports returns the tables as last read; None if there are none. Only one thread
+    may use it."""
 
     def __init__(self, wire: MadWire, name: str):
         self._wire, self._name = wire, name
@@ -64,7 +65,7 @@ class JobsCrossing:
         self._failed = ""
 
     def follow(self, ports: ObservedPorts) -> None:
-        """Find the cables of the jobs again if the file or the tables changed."""
+        """Look up the cables of the jobs again if the file or the tables changed."""
         from softib.analysis.jobs.files import read_jobs
         from softib.analysis.jobs.links import place_jobs
         from softib.analysis.pipeline import quietly

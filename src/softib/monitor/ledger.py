@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, os_reason
 from softib.input_files import json_document
 from softib.monitor.seen_ports import locked, stamp_of, write_whole
 from softib.monitor.sharding.shard import shard_memories
@@ -126,7 +126,7 @@ class Ledger:
             _write(self.path, self.faults)
         except OSError as error:
             if not self._unkept:
-                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses the ledger")
+                self.notice(f"{self.path}: cannot be written ({os_reason(error)}); a restart loses the ledger")
             self._unkept = True
         else:
             self._unkept = False
@@ -162,7 +162,7 @@ def repaired(memory: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
             try:
                 _write(path, faults)
             except OSError as error:
-                raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+                raise InputError(f"{path}: cannot be written: {os_reason(error)}") from None
     return wanted
 
 

@@ -41,10 +41,10 @@ everything except SMInfo: a hanging process never answers SMInfo."""
 
 @dataclass
 class Manager:
-    """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (name of SMState), ``priority``,
-    ``act_count``; ``answers``: it answered in the last round; ``still_s``: seconds since its
-    ActCount last rose (0: it rose in the last round, or the manager was seen for the first time);
-    ``missed``: consecutive rounds without its answer although the agents of its port answered."""
+    """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (name of SMState), ``priority``, ``act_count``;
+    ``answers``: it answered in the last round; ``still_s``: seconds since its ActCount last rose (0: it rose in the
+    last round, or the manager was seen for the first time); ``missed``: consecutive rounds without its answer in
+    which the agents of its port answered."""
 
     guid: int
     lid: int
@@ -149,8 +149,8 @@ class ManagerWatch:
         )
 
     def _mean_wait(self) -> float:
-        """Return the mean wait of the queries that the running fabric's own manager answered since
-        the last round (NaN: none)."""
+        """Return the mean wait of the queries that the running fabric's manager answered since the last round (NaN:
+        none)."""
         waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
         if not waits:
             return float("nan")
@@ -163,8 +163,8 @@ class ManagerWatch:
         )
 
     def _unanswered(self, now: float) -> None:
-        """Update managers that did not answer SMInfo. The agents of their ports may have answered: a
-        manager answers SMInfo, not the agent of its port (IBA 14.4)."""
+        """Update managers that did not answer SMInfo. The agents of their ports may have answered, since SMInfo is
+        answered by the manager, not by the agent of its port (IBA 14.4)."""
         last, ports = self.poller.last, self.poller.targets.ports
         for guid, one in self.managers.items():
             if one.answers or last is None or len(last) != len(ports):

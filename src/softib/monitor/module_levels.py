@@ -25,10 +25,10 @@ MODULE_LEVELS = (
     "module_tx_bias_high_ma",
     "module_tx_bias_low_ma",
 )
-"""Measurements: the lowest value of eight lanes (bias: the highest). ``module_rx_lane``: number of
-that lane, from 0. The rest are the module's own alarm thresholds."""
+"""Measurements: the lowest value of eight lanes (bias: the highest). ``module_rx_lane``: the number of the lane
+with the lowest receive power, from 0. The other levels are the module's alarm thresholds."""
 DARK_DBM = -40.0
-"""Reading without any light: SFF-8636 measures powers from 0.1 µW."""
+"""Reading without light: SFF-8636 measures powers from 0.1 µW."""
 CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 """ModuleInfo.cable_type in words."""
 
@@ -81,8 +81,8 @@ def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest power of the module's lanes (those with power or bias; a cable of four
-    lanes reads zeros in the others), and the lane's number."""
+    """Return the lowest power of the module's lanes, and the number of that lane. Only lanes with power or bias
+    count (a cable of four lanes reads zeros in the others)."""
     there = (power > 0) | (bias > 0)
     shown = np.where(there, power.astype(np.float64), np.inf)
     least = shown.min(axis=-1)
@@ -94,7 +94,7 @@ def _dbm(power_uw: np.ndarray) -> np.ndarray:
 
 
 def _threshold(power_uw: np.ndarray) -> np.ndarray:
-    """Return a threshold; 0 means that there is none."""
+    """Return the threshold in dBm; 0 in the module means that there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(power_uw > 0, 10 * np.log10(power_uw / 1e3), np.nan)
 

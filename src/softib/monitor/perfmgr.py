@@ -1,13 +1,12 @@
-"""The performance manager: rounds of Gets over a fabric for counters, answering devices, and
-states. It runs on a wire, and uses no clock except that of the readings.
+"""The performance manager: rounds of Gets over a fabric for counters, answering devices, and states. It runs over a
+wire, and uses no clock except for the times of the readings.
 
-A round reads PortCountersExtended of every port and, if these lack the error counters,
-PortCounters. It then reads NodeInfo of every end port, because a LID may have moved to another
-device; and causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) if
-their totals rose. PortInfo and PortExtendedSpeedsCounters are read from all ports each round on
-fabrics of up to :data:`SMALL` ports, and in turn on larger ones. The same applies to registers of
-modules and FEC histograms, on devices with readable registers (:mod:`softib.monitor.registers`).
-Only Gets are sent.
+A round reads PortCountersExtended of every port and, if these lack the error counters, PortCounters. It then reads
+NodeInfo of every end port, because a LID may have moved to another device, and the causes (PortRcvErrorDetails,
+PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) of totals that rose. PortInfo and PortExtendedSpeedsCounters are
+read from all ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones. The same applies to
+registers of modules and FEC histograms, on devices with readable registers (:mod:`softib.monitor.registers`). Only Gets
+are sent.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ __all__ = ["COLLECTORS", "MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "Si
 
 
 COLLECTORS = ("details", "fec", "modules", "manager", "findings")
-"""Optional parts of rounds and their results: causes of errors and discards (PortRcvErrorDetails
-…), FEC counters and histograms, modules, the subnet manager, findings of the rules."""
+"""Optional parts of rounds: causes of errors and discards (PortRcvErrorDetails …), FEC counters and histograms,
+modules, the subnet manager, findings of the rules."""
 MOST_SKIPPED = 64
-"""Maximum number of rounds for which a silent device is skipped; the number begins with 1 and doubles."""
+"""Maximum number of rounds for which a silent device is skipped; the number is 1 at first and then doubles."""
 
 
 class SilentDevices:
@@ -91,8 +90,8 @@ OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 @dataclass(frozen=True)
 class Pace:
-    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each request;
-    ``rediscover_s``: interval of discovery of the whole subnet."""
+    """``most``: maximum number of requests in flight at one device; ``timeout_ps`` and ``retries``: of each
+    request; ``rediscover_s``: interval of discoveries of the whole subnet."""
 
     most: int = 4
     timeout_ps: int = 200 * 10**9
@@ -129,7 +128,7 @@ class Poller:
     ):
         self.shard, self._shared = shard, shared
         self.left_out: frozenset[str] = frozenset()
-        """Of :data:`COLLECTORS`."""
+        """Those of :data:`COLLECTORS` that rounds leave out."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
@@ -143,7 +142,7 @@ class Poller:
         self.keeps_down = False
         """Whether rounds also read ports whose link went down after an earlier discovery."""
         self.hurried = False
-        """Whether something that the last discovery did not find is known to be down."""
+        """Whether a port or device that the last discovery did not find is known to be down."""
         self.discover()
 
     # -- discovery --
@@ -165,13 +164,13 @@ class Poller:
         return min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
 
     def discover(self) -> None:
-        """Discover the whole subnet again: devices, LIDs, cables, capabilities of agents. Raises :class:`MadTimeout`
-        if the own port does not answer."""
+        """Discover the whole subnet again, with devices, LIDs, cables and capabilities of agents. Raises
+        :class:`MadTimeout` if the own port does not answer."""
         config = SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries)
         oldest_s = time.time() - (0.0 if self._stale else self._rediscover_s)
         discovery = latest_discovery(self.wire, config, self._shared, oldest_s)
         if discovery.db.sm_port < 0:
-            why = "; ".join(discovery.problems[:2]) or "the link of the port is down"
+            why = "; ".join(discovery.problems[:2]) or "the port's link is down, or it answers only with its M_Key"
             raise MadTimeout(f"no subnet can be seen: {why}")
         self.problems = discovery.problems
         lid = PortInfo.lid.get(discovery.db.port_info)
@@ -187,7 +186,7 @@ class Poller:
         for guid in t.device_guid[self._agents.silent].tolist():
             self._silent.missed(guid, self.rounds)
         self._refused = {a.id: np.zeros(len(t.end_lid), bool) for a in DETAILS}
-        """By AttributeID: agents that do not support it. bool[e]"""
+        """By AttributeID, the agents that do not support it (bool[e])."""
         self.targets, able = with_firmware(t, self.gets)
         read_ticks(self.gets, self.targets, self._agents)
         self._fec = self._agents.cap[t.end] & int(perf.CapMask.RSFEC_COUNTERS) > 0
@@ -207,7 +206,7 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. Counters without an answer are absent; no earlier value replaces them."""
+        """Read everything once. Counters without an answer are absent, and are not replaced by earlier values."""
         if self._stale or self.now_ns() - self._discovered_ns > self._rediscover_s * 1e9:
             self.discover()
         began, sent = time.monotonic(), self.gets.sent
@@ -252,7 +251,7 @@ class Poller:
         return silent
 
     def _causes(self, r: Reading) -> None:
-        """Read details that may have changed; if their totals did not change, the details did not either."""
+        """Read the details whose totals changed; other details cannot have changed."""
         last = self._last
         same = (
             last is not None
@@ -296,8 +295,8 @@ class Poller:
         self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
-        """Return ports whose slowly changing data is read in this round: all ports of a small
-        fabric, a tenth of a large one. bool[n]"""
+        """Return the ports whose slowly changing data is read in this round: all ports of a small fabric, a tenth
+        of those of a large one. bool[n]"""
         n = len(self.targets)
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 

@@ -1,6 +1,5 @@
-"""PortCountersExtended of every port, and PortCounters if these lack the error counters. Of each
-port, either all or none of the counters are read. The capabilities of each performance agent are in
-its ClassPortInfo."""
+"""PortCountersExtended of every port, and PortCounters if these lack the error counters. Either all counters of a
+port are read, or none. The capabilities of each performance agent are in its ClassPortInfo."""
 
 from __future__ import annotations
 
@@ -22,9 +21,8 @@ __all__ = ["PerformanceAgents", "PortCounters", "read_performance_agents", "read
 
 @dataclass
 class PerformanceAgents:
-    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without an
-    answer), ``tick`` (symbols, float64[e]; NaN without an answer). ``silent``: devices that did not
-    answer. bool[d]"""
+    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without an answer),
+    ``tick`` (symbols, float64[e]; NaN without an answer). ``silent`` bool[d]: devices that did not answer."""
 
     cap: np.ndarray
     cap2: np.ndarray
@@ -64,8 +62,8 @@ OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.C
 
 
 class PortCounters:
-    """The counters of ``targets``; ``agents`` contains the supported counters of each agent.
-    ``now_ns`` dates each answer."""
+    """The counters of ``targets``; ``agents`` contains the supported counters of each agent. ``now_ns`` returns the
+    time for each answer."""
 
     def __init__(self, gets: PacedGets, targets: Targets, agents: PerformanceAgents, now_ns: Callable[[], int]):
         self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
@@ -86,8 +84,8 @@ class PortCounters:
         silent devices. bool[d]"""
         t = self.targets
         wanted = np.flatnonzero(~away[t.device[self._main_rows]])
-        # A port counts as read if all its requests were answered: otherwise, counters that were not read would look
-        # unchanged.
+        # A port counts as read only if all its requests were answered; otherwise, counters that were not read would
+        # look unchanged.
         missing = np.bincount(self._main_rows, minlength=len(t))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:

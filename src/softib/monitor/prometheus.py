@@ -192,10 +192,9 @@ def observations_of_server(
     time_s: float | None = None,
     node_guids: Mapping[int, int] | None = None,
 ) -> Observations:
-    """Return data of the server at ``url`` for the last ``rounds`` × ``every_s`` seconds, or for
-    those before the clock time ``time_s``. ``fabric``: the source of the ports' NodeGUIDs,
-    ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` if it does not answer,
-    :class:`InputError` if it has no data of a fabric."""
+    """Return data of the server at ``url`` for the last ``rounds`` × ``every_s`` seconds, or for those before the
+    clock time ``time_s``. ``fabric``: a source of the ports' NodeGUIDs; ``node_guids``: the NodeGUIDs by PortGUID.
+    Raises :class:`PeerError` if it does not answer, :class:`InputError` if it has no data of a fabric."""
     window_s = max(1, round(rounds * every_s))
     scrapes = Scrapes()
     for one in ask(url, f"{SELECTOR}[{window_s}s]", time_s):

@@ -152,11 +152,11 @@ class _Deadline:
             connection.close()
 
     def take(self, connection: socket.socket) -> None:
-        """One more connection. (It uses a separate descriptor, because TLS takes over the other one.)"""
+        """Add a connection. It is kept by a separate descriptor, because TLS takes over the other one."""
         self.connections.append(socket.socket(fileno=os.dup(connection.fileno())))
 
     def cut(self) -> None:
-        """The time has expired."""
+        """Close the connections: the time has expired."""
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,5 +1,5 @@
-"""The most relevant ports and jobs, from one interval: busiest ports, ports with most waiting,
-ports with errors. Jobs are matched by the names of their hosts."""
+"""The most relevant ports and jobs, from one interval: busiest ports, ports with most waiting, ports with errors.
+Jobs are matched to ports by the names of their hosts."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class PortRow(Result):
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
-    """At most ``most`` active ports, sorted by ``order``; ports with equal values by their GUIDs. ``one`` has
-    exactly these ports."""
+    """Return at most ``most`` active ports, sorted by ``order``; ports with equal values by their GUIDs. ``one``
+    has exactly these ports."""
     busy, waiting, errors = np.nan_to_num(utilization(one)), np.nan_to_num(wait_ratio(one)), np.zeros(len(one.guid))
     for name in ERRORS:
         if name in one.increase:

@@ -109,7 +109,7 @@ class Reading:
 
     @classmethod
     def empty(cls, guid: np.ndarray, portnum: np.ndarray) -> Reading:
-        """Nothing was read."""
+        """Return a reading without values."""
         return cls(guid, portnum, np.zeros(len(guid), np.int64), np.zeros(len(guid), bool))
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class Reading:
         self.stuck[name][rows] = values >= np.uint64(largest) if largest < 2**64 - 1 else False
 
     def put_at_most(self, name: str, rows: np.ndarray, most: int) -> None:
-        """Counter ``name`` of ``rows`` reads ``most`` or less."""
+        """Store that the counter ``name`` of ``rows`` is at most ``most``."""
         self.put(name, rows, np.full(len(rows), most, np.uint64), 2**64 - 1)
         if most:
             self.at_most.setdefault(name, np.zeros(len(self), bool))[rows] = True

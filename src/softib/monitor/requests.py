@@ -83,7 +83,7 @@ class PerDevice:
     """Waiting requests, in an order that visits the devices in turn; :meth:`take` returns the
     requests that may be sent now.
 
-    ``device`` int32[n]: the device of each request; ``most``: requests in flight at one device.
+    ``device`` int32[n]: the device of each request; ``most``: maximum number of requests in flight at one device.
     """
 
     def __init__(self, device: np.ndarray, devices: int, most: int):
@@ -98,7 +98,7 @@ class PerDevice:
         return len(self._order) - self._at + len(self._held)
 
     def take(self, room: int) -> np.ndarray:
-        """At most ``room`` requests. Requests to silent devices are dropped: see :meth:`dropped`."""
+        """Return at most ``room`` requests. Requests to silent devices are dropped: see :meth:`dropped`."""
         fresh = max(0, room - len(self._held))
         candidates = np.concatenate([self._held, self._order[self._at : self._at + fresh]])
         self._at = min(len(self._order), self._at + fresh)
@@ -129,8 +129,8 @@ def rank_in_group(group: np.ndarray) -> np.ndarray:
 
 
 class PacedGets:
-    """Sends Gets over ``wire``. ``sent`` and ``timeouts`` count since the beginning; ``most``: in
-    flight at one device."""
+    """Sends Gets over ``wire``. ``sent`` and ``timeouts``: counts since the beginning; ``most``: maximum number of
+    requests in flight at one device."""
 
     def __init__(self, wire: MadWire, most: int = 4, timeout_ps: int = 200 * 10**9, retries: int = 1):
         self.wire, self.most = wire, most

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, os_reason
 from softib.input_files import json_document
 from softib.monitor.exporter.labels import hca_name, port_guids
 from softib.monitor.reading import Reading
@@ -66,8 +66,8 @@ class SeenPorts:
         self.path, self.keep_s, self.notice, self.shard = path, keep_s, notice, shard
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in one of the last two rounds: a device that
-        becomes unreachable during a round does not answer the rest of it."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds (two, because a device that becomes
+        unreachable during a round does not answer the rest of it)."""
         self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
@@ -82,9 +82,9 @@ class SeenPorts:
         now_s: float,
         fell: np.ndarray | None = None,
     ) -> bool:
-        """Add one round; return whether anything changed. ``silent``: NodeGUIDs of devices that did
-        not answer; ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A
-        link that failed since then was up before: it is down from the next round on."""
+        """Add one round; return whether anything changed. ``silent``: NodeGUIDs of devices that did not answer;
+        ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A link that failed since then
+        was up before, and counts as down from the next round on."""
         quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
         self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
@@ -111,7 +111,7 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """Expect these from the next round on; for a shard, its ports and their far ends."""
+        """Expect these ports from the next round on; for a shard, its ports and their far ends."""
         kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
         kept |= (ports.peer >= 0) & kept[ports.peer]
         self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
@@ -160,7 +160,7 @@ class SeenPorts:
             _write(self.path, self.ports)
         except OSError as error:
             if not self._unkept:
-                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses its content")
+                self.notice(f"{self.path}: cannot be written ({os_reason(error)}); a restart loses its content")
             self._unkept = True
         else:
             self._unkept = False
@@ -168,8 +168,8 @@ class SeenPorts:
 
 
 def names_cable(port: SeenPort, other: SeenPort) -> bool:
-    """Return whether ``port`` has the cable to ``other``. This is the switch, whose counters
-    outlive a host's restart; between two nodes of the same type, the lower GUID."""
+    """Return whether ``port`` has the cable to ``other``. The name is that of the switch, whose counters outlive a
+    host's restart; between two nodes of the same type, of the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
@@ -200,7 +200,7 @@ def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
             try:
                 _write(path, {k: p for k, p in ports.items() if k not in wanted})
             except OSError as error:
-                raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+                raise InputError(f"{path}: cannot be written: {os_reason(error)}") from None
     return [down[k] for k in sorted(wanted)]
 
 
@@ -215,8 +215,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """Return items that were seen before, and present items. A port of a present device is omitted
-    if its cable now leads to another port."""
+    """Return items that were seen before, and present items. An earlier port of a present device is omitted if its
+    cable now leads to another port."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -278,7 +278,7 @@ def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Complete or absent. Raises :class:`OSError`."""
+    """Write ``text`` so that the file is complete or absent. Raises :class:`OSError`."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     os.replace(part, path)
@@ -308,7 +308,7 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
 
 
 def stamp_of(path: Path | None) -> tuple[int, int] | None:
-    """Return a value that changes with each write of the file; None without a file."""
+    """Return a value that changes with each write of the file; None if there is no file."""
     if path is None:
         return None
     try:
@@ -320,8 +320,8 @@ def stamp_of(path: Path | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Prevent other processes from writing in the block; if the directory cannot be written,
-    :func:`_write` reports it."""
+    """Prevent other processes from writing during the block; if the directory cannot be written, :func:`_write`
+    reports it."""
     lock: Iterable[int] = ()
     if path is not None:
         with contextlib.suppress(OSError):

@@ -23,7 +23,7 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Return data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 if the link is down.
+    """Return the ports' data rates in Gb/s by their PortInfo (uint8[n, 64]); 0 if the link is down.
     float64[n]"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
@@ -69,7 +69,7 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Targets:
-    """``n`` ports of ``d`` devices behind ``m`` end ports (LIDs).
+    """``n`` ports of ``d`` devices, which are reached through ``m`` end ports (LIDs).
 
     ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: the node of each
     (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches its
@@ -102,9 +102,9 @@ class Targets:
 
 
 def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard | None = None) -> Targets:
-    """Return ports with a link, of devices with a LID, from the results of a discovery; and for
-    these devices the ports of ``before``, whose link may be down. Only ports of ``shard`` (None:
-    all ports), and the far ends of their cables."""
+    """Return the ports with a link, of devices with a LID, from the results of a discovery, and the ports of
+    ``before`` of these devices, whose links may be down. Only ports of ``shard`` (None: all ports) and the far ends
+    of their cables are returned."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]

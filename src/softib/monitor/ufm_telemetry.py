@@ -1,5 +1,5 @@
-"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry
-endpoint. They contain one sample per port; two files make an interval.
+"""UFM telemetry in files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. They contain
+one sample per port; two files make an interval.
 
 Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV
 (``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` is in bytes, despite its
@@ -78,7 +78,7 @@ _LARGEST = 2**64 - 1
 
 @dataclass
 class Sample:
-    """One port at one time (0: the sample states no time). ``node``: NodeDescription of the node ("": not stated)."""
+    """One port at one time (0: the sample states no time). ``node``: the NodeDescription ("": not stated)."""
 
     guid: int
     portnum: int
@@ -101,7 +101,7 @@ def is_telemetry(file: str) -> bool:
 
 
 def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
-    """Return the newest sample of each port, by (NodeGUID, portnum), and unreadable data. Raises
+    """Return the newest sample of each port, sorted by (NodeGUID, portnum), and the unreadable data. Raises
     :class:`UnreadableFile` for other JSON or CSV."""
     problems = Problems(file)
     newest: dict[tuple[int, int], Sample] = {}

@@ -1,4 +1,4 @@
-"""Consecutive rounds of one subnet, and their combined results."""
+"""Consecutive rounds of one subnet, with their combined results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Watch:
         self._intervals: deque[Interval] = deque(maxlen=keep)
 
     def step(self) -> Round:
-        """One round. Raises :class:`PeerError` if the fabric went down."""
+        """Read one round. Raises :class:`PeerError` if the fabric went down."""
         self.round = one = self.poller.round()
         if not len(one.reading):
             raise InputError(f"{self.opened.name}: no port has both a link and a LID; does a subnet manager run?")

@@ -20,26 +20,25 @@ SMALL_HOSTS = 16
 SMALL_GPUS = 64
 """GPUs below which cost decides."""
 MANY_GPUS = 1000
-"""Number of GPUs from which InfiniBand is the rule."""
+"""Number of GPUs from which InfiniBand is usual."""
 SYNCHRONOUS_GPUS = 256
-"""Number of GPUs from which an exchange of gradients every few hundred milliseconds needs InfiniBand."""
+"""Number of GPUs from which an exchange of gradients every few hundred milliseconds requires InfiniBand."""
 STEP_MS = 500.0
-"""A few hundred milliseconds."""
+"""Time that counts as a few hundred milliseconds."""
 CALLS_A_SECOND = 1000.0
-"""``MPI_Allreduce`` calls a second: thousands."""
+"""Rate of ``MPI_Allreduce`` calls per second that counts as thousands."""
 DOZENS = 24
-"""Nodes of such a job: dozens."""
+"""Number of nodes of such a job that counts as dozens."""
 BUSY = 0.05
 """Share of the time in communication below which a job is embarrassingly parallel."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Known facts about a workload. ``communication``: share of its time in communication on the
-    slowest examined network, 0 to 1; ``calls_a_second``: collective operations of a rank;
-    ``step_ms``: time between two exchanges of gradients; None: unknown. ``storage``: network of the
-    parallel file system, ``existing``: existing network; empty: none. ``staff``: whether there are
-    staff who already operate lossless Ethernet or InfiniBand."""
+    """Known facts about a workload. ``communication``: share of its time in communication on the slowest examined
+    network, 0 to 1; ``calls_a_second``: collective operations of a rank; ``step_ms``: time between two exchanges of
+    gradients; None: unknown. ``storage``: network of the parallel file system, ``existing``: existing network;
+    empty: none. ``staff``: whether the staff already operates lossless Ethernet or InfiniBand."""
 
     hosts: int
     gpus: int = 0
@@ -55,8 +54,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Opinion:
-    """One applicable rule: for ``verdict`` by ``reason``. ``decides``: the rule outweighs all rules
-    that do not decide."""
+    """One applicable rule, which supports ``verdict`` because of ``reason``. ``decides``: the rule outweighs all
+    rules that do not decide."""
 
     verdict: Verdict
     reason: str
@@ -151,7 +150,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("either", lambda f: f.hosts > 1, "vendor risk: one vendor builds InfiniBand switches; several build Ethernet"),
 )
-"""In display order; numbers are those of engineers' guides to InfiniBand, 2024 to 2026. If no rule
+"""The rules in display order, with numbers from engineers' guides to InfiniBand of 2024 to 2026. If no rule
 decides, time and cost decide."""
 
 

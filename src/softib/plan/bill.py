@@ -1,6 +1,6 @@
 """The bill of materials of a fabric: items to order, number of spares, and cost.
 
-An item without a price in the book stays open, and every sum states the number of omitted items.
+An item without a price in the book stays open, and every sum states the number of items that it omits.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def spares(count: int, fail_a_month: float, months: float) -> int:
 
 @dataclass(frozen=True)
 class Part:
-    """Needs of links of one ``generation``: ``switches``, adapters for ``host_ports``, ``orders``
+    """The devices and cables for links of one ``generation``: ``switches``, adapters for ``host_ports``, ``orders``
     of plugs and cables."""
 
     generation: str
@@ -137,8 +137,8 @@ class Part:
 def bill_of(
     parts: Sequence[Part], book: CostBook, management_switches: int = 0, patches: Sequence[tuple[float, int]] = ()
 ) -> Bill:
-    """Return the bill of ``parts``, with ``management_switches`` and ``patches``: (metres, number) of the cables to
-    them."""
+    """Return the bill of ``parts``, with ``management_switches``, and with ``patches`` for the cables to them, as
+    (metres, number)."""
     items = [item for part in parts for item in _items(part, book, len(parts) > 1)]
     running = book.running
     items.append(

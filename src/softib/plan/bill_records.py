@@ -1,4 +1,4 @@
-"""Cables, bills and costs as documents hold them."""
+"""Cables, bills and costs in the form of documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BillItem(Result):
     total_low: float | None
     total_high: float | None
     source: str
-    """Of the price."""
+    """Source of the price."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class BillOfMaterials(Result):
 
 
 def bill_of_materials(bill: Bill) -> BillOfMaterials:
-    """Return a bill as documents hold it."""
+    """Return a bill in the form of documents."""
     without = [item.text for item in bill.open]
     return BillOfMaterials(
         bill.currency, bill.date, bill.low, bill.high, without, [BillItem(*item.row()) for item in bill.items]
@@ -94,7 +94,7 @@ class SwitchPlace(Result):
     switches: str
     """start, middle or end of the racks in use."""
     metres: float | None = None
-    """Of all cables."""
+    """Total length of all cables."""
     optical_links: int | None = None
     low: float | None = None
     high: float | None = None
@@ -116,7 +116,7 @@ class CableList(Result):
     ancillary: list[str]
     """Names of the other fabrics on the floor."""
     links: int
-    """Of all fabrics."""
+    """Number of links of all fabrics."""
     management_switches: int
     """Ethernet switches on the floor."""
     racks: int
@@ -152,11 +152,11 @@ class ScalingRow(Result):
     efficiency: float
     """Share of the GPUs' achieved rate that remains with communication."""
     relative: float
-    """Throughput of a GPU divided by that of the first row."""
+    """Throughput per GPU divided by that of the first row."""
     price: PriceRange | None = None
     """Price of the first design for this number of GPUs: adapters, whole switches and cables."""
     gpu_hour: PriceRange | None = None
-    """The price's share of the cost of a useful GPU-hour over the book's years, without energy."""
+    """The part of the price in the cost of a useful GPU-hour over the book's years, without energy."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ class NetworkPrice(Result):
     price_missing: list[str]
     """Items that the cost book does not price."""
     host_ports_for_the_same_money: int | None
-    """Number of host ports, in the same shape, for the middle price of the fabric; hosts are not counted."""
+    """Number of host ports, in a network of the same shape, for the middle price of the fabric; the cost of hosts
+    is not included."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class CostSheet(Result):
     total: PriceRange
     gpus: int | None
     gpu_hour: PriceRange | None
-    """The network's share of a useful GPU-hour."""
+    """The network's part in the cost of a useful GPU-hour."""
     scaling: list[ScalingRow]
     networks: list[NetworkPrice]
     """The network of the first fabric, then Ethernet (RoCE or TCP) of the same rate."""

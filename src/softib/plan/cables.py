@@ -1,7 +1,7 @@
 """The cables of a placed fabric: length, medium, labels, bundles, and items to order.
 
-A cable is the shortest orderable length that covers its path, in the cheapest medium with that reach that both of
-its cages accept (:mod:`softib.plan.plugs`).
+A cable has the shortest orderable length that covers its path, in the cheapest medium that has that reach and that both
+of its cages accept (:mod:`softib.plan.plugs`).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ PATCH_M = (0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100
 
 @dataclass(frozen=True)
 class Cables:
-    """``path_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index into
-    :func:`media_of`; ``tray_load`` int64[racks]: cables above each rack. Columns as in ``links``."""
+    """``path_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index into :func:`media_of`;
+    ``tray_load`` int64[racks]: cables above each rack. The other columns are as in ``links``."""
 
     fabric: Fabric
     layout: Layout
@@ -113,7 +113,7 @@ class Cabling:
 
     @property
     def layout(self) -> Layout:
-        """Layout of the first fabric, with the racks of all."""
+        """Layout of the first fabric, with the racks of all fabrics."""
         return self.parts[0].layout
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ class Cabling:
         return [(PATCH_M[i], n) for i, n in zip(lengths.tolist(), counts.tolist(), strict=True)]
 
     def bundles(self) -> list[tuple[str, str, int, int]]:
-        """Return (rack, rack, cables, bundles) of each pair of racks, most cables first."""
+        """Return (rack, rack, cables, bundles) for each pair of racks, those with most cables first."""
         ends = [part.layout.rack[part.links.node] for part in self.parts]
         racks = np.sort(np.concatenate([*ends, self.layout.managed[:, (0, 2)]]), axis=1)
         pairs, counts = np.unique(racks, axis=0, return_counts=True)
@@ -150,7 +150,7 @@ class Cabling:
         return sorted(rows, key=lambda row: -row[2])
 
     def crowded_trays(self) -> list[tuple[str, int]]:
-        """Return (rack, cables) if more cables pass than the tray holds."""
+        """Return (rack, cables) of each rack whose tray holds fewer cables than pass there."""
         layout, most = self.layout, self.layout.floor.tray_cables
         if most is None:
             return []

@@ -1,4 +1,4 @@
-"""Designs, added hosts and advice as documents hold them."""
+"""Designs, added hosts and advice in the form of documents."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DesignRow(Result):
     kind: str
     """The generator's kind of topology."""
     parameters: dict[str, Any]
-    """Of the generator."""
+    """Parameters of the generator."""
     room: int
     """Number of hosts for which its leaves have ports."""
     host_ports: int
@@ -80,9 +80,9 @@ class DesignRow(Result):
     cables: int
     cables_by_tier: dict[str, int]
     switch_hops: int
-    """Switches on the longest of the shortest paths."""
+    """Number of switches on the longest of the shortest paths."""
     bisection: float | None
-    """Worst cut of the wiring, relative to the hosts' links."""
+    """Bandwidth of the narrowest cut of the wiring, relative to the hosts' links."""
     effective_bisection: float
     """Share of their link rate that random pairs get with the subnet manager's tables."""
     watts: float
@@ -107,7 +107,7 @@ class DesignComparison(Result):
     name: str
     hosts: int
     adapters: int
-    """Of each host."""
+    """Adapters of each host."""
     gpus: int | None
     generation: str
     radix: int
@@ -115,7 +115,7 @@ class DesignComparison(Result):
     oversubscription: float
     designs: list[DesignRow]
     storage: list[DesignRow]
-    """The same for the additional storage fabric."""
+    """The same designs for the additional storage fabric."""
     management_switches: int
     """Ethernet switches of 48 ports for management."""
     management_price: PriceRange | None
@@ -160,7 +160,7 @@ class AddedHosts(Result):
     source: str
     hosts: int
     adapters: int
-    """Of each host."""
+    """Adapters of each host."""
     new_leaves: list[str]
     new_upper_switches: int
     moved_cables: int
@@ -188,12 +188,12 @@ class NetworkTime(Result):
     network: str
     completion_us: float | None
     ratio: float | None
-    """To the first."""
+    """Time relative to that on the first network."""
     price: PriceRange | None
     per_price: float | None
     """Performance for the price, relative to the first."""
     why: str
-    """Why it was not run."""
+    """Reason why it was not run."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class BreakEven(Result):
     infiniband: str
     ethernet: str
     time_ratio: float
-    """Time on Ethernet divided by time on InfiniBand: the ratio of prices at which both have equal
+    """Time on Ethernet divided by time on InfiniBand. This is the ratio of prices at which both have equal
     performance per price."""
     price_ratio: float | None = None
     """Price of InfiniBand divided by that of Ethernet, from middle prices."""

@@ -1,7 +1,7 @@
-"""Candidate designs for a demand: the topologies that hold the hosts, each with the fewest switches.
+"""Candidate designs for a demand: the topologies that can connect the hosts, each with the fewest switches.
 
-A candidate consists of parameters of a generator (:mod:`softib.fabric.topologies`), so counts are
-those of the built fabric, without a second formula.
+A candidate consists of parameters of a generator (:mod:`softib.fabric.topologies`), so that counts come from the built
+fabric and need no second formula.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["Candidate", "Candidates", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
-"""Group counts of a dragonfly+ that are examined; the paper describes up to 33 groups of radix 64."""
+"""Numbers of groups of a dragonfly+ that are examined; the paper describes up to 33 groups with switches of radix
+64."""
 
 
 @dataclass(frozen=True)
 class Demand:
     """The demand: ``hosts`` with ``adapters`` ports each on the fabric, links of ``generation``.
 
-    ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of
-    the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``prefix``: in front of all
-    names of nodes.
+    ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of the generation).
+    ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``prefix``: text in front of all names of nodes.
     """
 
     hosts: int
@@ -87,12 +87,12 @@ class Candidate:
 
     @cached_property
     def fabric(self) -> Fabric:
-        """The fabric that it builds."""
+        """Return the fabric that it describes."""
         return generate(self.kind, **self.parameters)
 
     @property
     def remarks(self) -> str:
-        """The ``note``, and the number of host ports beyond the demand."""
+        """Return the ``note``, and the number of host ports beyond the demand."""
         added = self.fabric.source.generator["params"].get("ufm", False)
         ufm = f"{UFM_HOSTS} UFM hosts with {UFM_PORTS} ports each are included, in a free slot (ufm: false omits them)"
         return "; ".join(filter(None, (self.note, ufm if added else "")))
@@ -153,7 +153,7 @@ def _possible(demand: Demand, refused: list[tuple[Candidate, str]]) -> Iterator[
 
 
 def _attempts(demand: Demand) -> Iterator[Candidate]:
-    """Yield every design that could meet the demand, cheapest shape first."""
+    """Yield every design that could meet the demand, those of the cheapest shape first."""
     common = {"generation": demand.generation, **({"radix": demand.radix} if demand.radix else {})}
     common |= {"prefix": demand.prefix} if demand.prefix else {}
     radix, ports = demand.switch_ports, demand.ports
@@ -192,7 +192,10 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
                 taken["oversubscription"] = ratio
             usual = host_ports(radix, ratio), int(radix / (1 + ratio))
             hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
-            if (hosts, uplinks) != usual or radix % 2:  # an odd switch has no half that the generator would take
+            if (
+                hosts,
+                uplinks,
+            ) != usual or radix % 2:  # a switch with an odd number of ports has no half for the generator
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:
@@ -203,8 +206,8 @@ def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> 
     """Return host ports and uplinks of a leaf of the tree with the fewest switches (of equal ones that with the most
     host ports, then the most uplinks); None if no tree holds ``ports``.
 
-    The number of spines divides the uplinks of a leaf: 21 uplinks, 42 host ports and 25 leaves need 21 spines, and
-    20 uplinks, 40 host ports and 26 leaves only 10.
+    The number of spines must divide the uplinks of a leaf. So 25 leaves with 21 uplinks and 42 host ports need 21
+    spines, but 26 leaves with 20 uplinks and 40 host ports only 10.
     """
     shapes = []
     for uplinks in range(1, radix):

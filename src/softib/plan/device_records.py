@@ -1,4 +1,4 @@
-"""The catalogue of devices as documents hold it: each figure with its source, and what is unknown."""
+"""The catalogue of devices in the form of documents: each figure with its source, and the unknown figures."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Device(Result):
     kind: str
     """adapter, switch, Ethernet switch or cable."""
     generation: str
-    """Of Ethernet switches the speed of a port."""
+    """Port speed of Ethernet switches."""
     sourced: int
-    """Figures that somebody else published."""
+    """Figures published by others."""
     assumed: int
     """Figures that softib assumes, with the reason as their source."""
     fitted: int
@@ -61,7 +61,7 @@ class DeviceCatalogue(Result):
     @property
     @also()
     def sourced(self) -> int:
-        """Figures that somebody else published."""
+        """Figures published by others."""
         return sum(d.sourced for d in self.devices)
 
     @property

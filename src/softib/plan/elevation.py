@@ -10,7 +10,7 @@ from softib.plan.layout import Layout
 __all__ = ["elevation_svg"]
 
 UNIT, WIDTH, GAP, TOP = 9, 150, 24, 42
-"""Pixels of a rack unit, of a rack, between racks, and above them."""
+"""In pixels: height of a rack unit, width of a rack, gap between racks, and margin above them."""
 
 
 def elevation_svg(layout: Layout) -> str:

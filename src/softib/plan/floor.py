@@ -1,7 +1,7 @@
 """A floor plan: racks in rows, cable trays above them, and the space and power of a device.
 
-Rack ``A01`` is the first of row A. Trays run along every row and cross rows above each rack, or only at the ends of
-the rows.
+Rack ``A01`` is the first of row A. Trays run along every row. Between rows they run above each rack, or only at the
+ends of the rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Device(BaseModel):
 
 
 class Placed(BaseModel):
-    """A device with a position in the file."""
+    """A device whose position is stated in the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,15 +51,15 @@ class Floor(BaseModel):
     so that copper reaches them). ``crossing``: position of trays between rows.
     ``adapters``: adapters of a host if names do not show it (fat trees). Lengths in
     metres: ``rack_pitch_m`` and ``row_pitch_m`` from one rack or row to the next, ``tray_m`` from
-    the top of a rack to the tray, ``slack_m`` of each cable. ``gaps_m``: metres in addition to ``row_pitch_m`` after
-    a row (from 1), for example to the next room. ``bend_radius_m``: the smallest bend of a cable: it must fit below
-    the tray, and a cable inside a rack is at least a half circle. ``tray_cables``: cables that a tray
+    the top of a rack to the tray, ``slack_m`` of each cable. ``gaps_m``: metres in addition to ``row_pitch_m`` after a
+    row (from 1), for example to the next room. ``bend_radius_m``: the smallest bend of a cable. It must fit below the
+    tray, and a cable inside a rack has at least the length of such a half circle. ``tray_cables``: cables that a tray
     holds; ``bundle_cables``: cables in one bundle.
 
     Defaults of a host: 8 U and 10.2 kW, the maximum in NVIDIA's data sheet of DGX H100; of a
     switch: 1 U and 1.7 kW, that of QM9700 with active cables. ``storage``: a host that is only on a fabric beside the
     first; 2 U and 1 kW are assumed. ``management``: an Ethernet switch of 48 ports for the management ports of all
-    devices; none is placed without it. Pitches are those of common halls.
+    devices; none is placed without it. The default pitches are those of common halls.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

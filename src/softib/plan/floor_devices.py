@@ -1,4 +1,4 @@
-"""The devices of all fabrics on a floor: which node is in which host or switch."""
+"""The devices of all fabrics on a floor: hosts and switches with their nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FloorDevices", "devices_of"]
 
 @dataclass(frozen=True)
 class FloorDevices:
-    """Devices of all fabrics; their nodes are numbered through.
+    """Devices of all fabrics, whose nodes are numbered consecutively.
 
     ``names`` by node; ``switches``; ``hosts``: adapters by host, in the order of nodes; ``leaf_of``: the only leaf of
     each host, -1 if its adapters are on several; ``storage``: hosts without an adapter in the first fabric.
@@ -50,7 +50,7 @@ def devices_of(fabrics: Sequence[Fabric], floor: Floor, shared: int | None) -> F
             leaf_of = _leaf_of(fabric, hosts)
             first = list(hosts)
             most = max(map(len, hosts.values()), default=0)
-            whole = [name for name in first if len(hosts[name]) == most]  # not the hosts of UFM
+            whole = [name for name in first if len(hosts[name]) == most]  # without the hosts of UFM
             continue
         theirs = [names[node].split(" ")[0] for node in adapters]
         if shared is None and not hosts.keys() & set(theirs):

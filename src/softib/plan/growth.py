@@ -1,4 +1,4 @@
-"""The cabling cost of growth: cables of a fabric that stay, move and are added when a larger one replaces it."""
+"""The cabling cost of growth: the cables that stay, move and are added when a larger fabric replaces a fabric."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ PADDING = re.compile(r"(?<!\d)0+(?=\d)")
 
 @dataclass(frozen=True)
 class Growth:
-    """``kept``: cables between the same two nodes before and after. ``moved``: present cables
-    between two nodes that will have fewer or no cables. ``new``: cables to buy if every moved one
-    is reused. ``new_switches``, ``new_hosts``: added devices; ``idle_switches``: devices that are
-    no longer used."""
+    """``kept``: cables between the same two nodes before and after. ``moved``: present cables that are too many
+    between their two nodes in the larger fabric. ``new``: cables to buy if every moved one is reused.
+    ``new_switches``, ``new_hosts``: added devices; ``idle_switches``: devices that are no longer used."""
 
     kept: int
     moved: int
@@ -31,7 +30,7 @@ class Growth:
 
 
 def growth(before: Fabric, after: Fabric) -> Growth:
-    """Compare two fabrics by the names of their nodes, without the ports of switches.
+    """Compare two fabrics by the names of their nodes, ignoring the ports of switches.
 
     Names that differ only in padding are the same (``node-07`` and ``node-007``).
     """

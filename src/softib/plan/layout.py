@@ -1,4 +1,4 @@
-"""The position of every device on a floor, and what follows from it: lengths of cables, loads of trays."""
+"""The position of every device on a floor, and the resulting lengths of cables and loads of trays."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class Layout:
         return np.asarray(np.where(rack_a == rack_b, inside, over) + f.slack_m)
 
     def tray_loads(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return cables above each rack (int64[racks]) that join racks ``a`` and ``b``: those that pass along the row
-        or start there."""
+        """Return, for cables that join racks ``a`` and ``b``, the number of cables in the tray above each rack,
+        which pass along the row or start there (int64[racks])."""
         f = self.floor
         rise = np.zeros((f.rows, f.racks + 1), np.int64)
         away = a != b
         (row_a, x_a), (row_b, x_b) = (np.divmod(rack[away], f.racks) for rack in (a, b))
         same = row_a == row_b
-        # Across rows a cable runs along the row of a to the column of b, then down that column.
+        # Between rows, a cable runs along the row of ``a`` to the column of ``b``, then along that column.
         np.add.at(rise, (row_a, np.minimum(x_a, x_b)), 1)
         np.add.at(rise, (row_a, np.maximum(x_a, x_b) + 1), -1)
         np.add.at(rise, (row_b[~same], x_b[~same]), 1)

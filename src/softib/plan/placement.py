@@ -1,4 +1,4 @@
-"""Placement: every host and switch of the fabrics on a floor gets a rack and a unit."""
+"""Placement of every host and switch of the fabrics on a floor in a rack and unit."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def lay_out(fabrics: Sequence[Fabric], floor: Floor, shared: int | None = None) 
     """Place every host and switch of ``fabrics`` on one floor: hosts in their order from the first rack on,
     switches in separate racks (or leaves of the first fabric with their hosts).
 
-    A host of the first fabric holds its adapters of the others: those of its name, or, in order, ``shared`` of each
-    other fabric. Raises :class:`InputError` if neither is possible, the floor has too few racks, a rack has too little
-    power for one device, positions overlap, or two fabrics have a switch of the same name.
+    A host of the first fabric also holds adapters of the other fabrics: those with its name, or, in order, ``shared``
+    adapters of each other fabric. Raises :class:`InputError` if neither is possible, the floor has too few racks, a
+    rack has too little power for one device, positions overlap, or two fabrics have a switch of the same name.
     """
     devices = devices_of(fabrics, floor, shared)
     hosts, leaf_of = devices.hosts, devices.leaf_of
@@ -167,14 +167,14 @@ def _largest(leaf_of: Mapping[str, int]) -> int:
 
 
 def _in_a_rack(floor: Floor, device: Device) -> int:
-    """Return the number of ``device`` that a rack holds, at least 1."""
+    """Return the number of devices of this kind that fit into a rack, at least 1."""
     by_units = floor.rack_units // device.units
     by_power = math.inf if floor.kw is None or not device.kw else math.floor(floor.kw / device.kw + 1e-9)
     return max(1, int(min(by_units, by_power)))
 
 
 def _stand_placed(devices: FloorDevices, floor: Floor, racks: _Racks, stand: Any) -> set[int]:
-    """Return devices placed by the file; the nodes with a position."""
+    """Place the devices that have a position in the file; return the nodes with a position."""
     by_name = {floor.rack_name(r): r for r in range(floor.n_racks)}
     switches, hosts = {devices.names[n]: n for n in devices.switches}, devices.hosts
     fixed: set[int] = set()

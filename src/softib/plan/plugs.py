@@ -1,4 +1,4 @@
-"""Plugs and cables of links: those that share a cage, and the items to order.
+"""Plugs and cables of links: the links that share a cage, and the items to order.
 
 An NDR or XDR switch has two ports in a cage, and a cage holds one plug. So both of its links are
 copper or both are optical; copper from one cage leads to one other cage (a twin-port cable) or to
@@ -38,9 +38,9 @@ __all__ = [
 TWIN_PORT = frozenset({"NDR", "XDR"})
 """Generations whose switches have two ports in a cage (manuals of QM9700 and Q3400)."""
 FIBRE = frozenset({"MMF", "SMF"})
-"""Media of transceivers with a fibre between them; the others are cables with both ends."""
+"""Media that consist of transceivers with a fibre between them; the others are cables with fixed ends."""
 PORTS = 1 << 9
-"""More than the ports of any device."""
+"""A number above the ports of any device."""
 
 
 def cage(portnum: int, generation: str) -> tuple[int, int]:
@@ -140,8 +140,8 @@ def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
 
 
 def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]:
-    """Return items to order for links of ``kind`` (shared by cages) and ``metres``; links of one
-    copper plug use the longer of both."""
+    """Return the items to order for links of ``kind`` (after :func:`share_cages`) and ``metres``; both links of a
+    copper plug have the longer length."""
     media = media_of(links.generation)
     counts: Counter[tuple[str, int, float]] = Counter()
     fibre = np.array([c.medium in FIBRE for c in media])[kind] if len(links) else np.zeros(0, bool)
@@ -161,7 +161,7 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
         to_host = links.host[rows, 1]
         key = np.where(to_host & twin, cages[rows, 0] * 2, -1)
         pair = np.sort(cages[rows], axis=1)
-        # Links of one plug: those of a switch's cage to hosts, or of a pair of cages.
+        # The links of one plug are those from a switch's cage to hosts, or those of a pair of cages.
         plugs = np.stack([np.where(key >= 0, key, pair[:, 0] * 2 + 1), np.where(key >= 0, 0, pair[:, 1])], axis=1)
         if not twin:
             plugs = np.stack([rows, rows], axis=1)
@@ -180,7 +180,7 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
 
 
 def added(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """Return ``orders`` with those of one item as one; lengths ascend."""
+    """Return ``orders`` with all orders of the same item combined, in ascending lengths."""
     counts: dict[tuple[str, str], Counter[Order]] = {}
     for order in orders:
         counts.setdefault((order.medium, order.role), Counter())[replace(order, count=0)] += order.count
@@ -202,7 +202,7 @@ class KnownPower(NamedTuple):
     """Power of devices as their vendors publish it."""
 
     watts: float
-    """Of the devices with a published figure."""
+    """Sum over the devices with a published figure."""
     unknown: Counter[str]
     """Number of devices without published power, by name."""
 

@@ -1,5 +1,5 @@
-"""The cost of a fabric: a book of prices, and the items of a fabric. Every price has a range and a
-source; an item without a price is named, never guessed."""
+"""The cost of a fabric, from a book of prices and the items of the fabric. Every price has a range and a source; an
+item without a price is named, and no price is assumed for it."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class OrderPrice(Range):
 
 
 class Running(BaseModel):
-    """Running costs of a fabric. ``kwh``: price of a kilowatt-hour; ``pue``: power of the hall divided by
-    that of its devices; ``links_fail``, ``switches_fail``: share that fails in a month; ``restock_months``: time
-    that spares must last; ``years``: of the comparison."""
+    """Running costs of a fabric. ``kwh``: price of a kilowatt-hour; ``pue``: power of the hall divided by that of
+    its devices; ``links_fail``, ``switches_fail``: share that fails in a month; ``restock_months``: time that
+    spares must last; ``years``: duration for which costs are compared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -107,11 +107,11 @@ class Price:
     high: float
     missing: tuple[str, ...]
     short: int = 0
-    """Cables of unknown length: they count as the shortest."""
+    """Number of cables of unknown length, which count as the shortest."""
 
     @property
     def middle(self) -> float:
-        """Mean of both ends."""
+        """Mean of ``low`` and ``high``."""
         return (self.low + self.high) / 2
 
 
@@ -138,10 +138,10 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
 
 
 def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = False) -> Price:
-    """Return the price of ``fabric`` in ``network``: adapters by linked ports of hosts, switches by
-    their linked ports, cables by their length. Aggregation nodes are inside their switches. A cable
-    without a known length counts as the shortest. ``whole``: whole switches are bought if the book
-    has their price; it has only InfiniBand's, so networks are compared without it."""
+    """Return the price of ``fabric`` in ``network``: adapters by linked ports of hosts, switches by their linked
+    ports, cables by their length. Aggregation nodes are inside their switches. A cable without a known length
+    counts as the shortest. ``whole``: whole switches are bought if the book has their price. It has only prices of
+    InfiniBand switches, so networks are compared without ``whole``."""
     f = fabric
     used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0

@@ -1,4 +1,4 @@
-"""A vendor's quote compared with the needs of a fabric: missing and superfluous pieces.
+"""A vendor's quote compared with the items that a fabric needs: missing and superfluous pieces.
 
 Rows are recognised by order numbers, else by words (``OSFP … transceiver``, ``splitter``). Other rows are
 listed: a quote is not judged on rows that were not understood.
@@ -34,7 +34,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"fib(re|er)|mpo|patch", "fibre"),
     (r"\baoc\b|\bdac\b|\bacc\b|copper|active optical|cable", "cable"),
 )
-"""Words of a row without a known order number → its role, first match."""
+"""Words in a row without a known order number → role of the row; the first match counts."""
 
 
 WHOLE = {
@@ -178,7 +178,7 @@ def check_quote(bill: Bill, lines: Sequence[Line]) -> QuoteComparison:
 
 
 def _by_length(bill: Bill, lines: Sequence[Line], role: str) -> list[Shortfall]:
-    """Longest needs first, each from the shortest sufficient offer."""
+    """Match the longest needs first, each with the shortest sufficient offer."""
     offers: Counter[tuple[str, float]] = Counter()
     for line in lines:
         if line.role == role:

@@ -236,12 +236,12 @@ def why_no_verbs() -> str:
 
 
 def why_no_umad() -> str:
-    """Return whether ``libsoftib-umad.so`` can be built; it needs only the compiler."""
+    """Return one line: why ``libsoftib-umad.so`` does not exist, which needs only the compiler."""
     return "" if LIBRARY.is_file() else not_built([LIBRARY.name])
 
 
 def why_no_ipoib() -> str:
-    """Return the same for ``softib-ipoib``, which needs the same as ``libsoftib-verbs.so``."""
+    """Return the same line for ``softib-ipoib``, which needs the same as ``libsoftib-verbs.so``."""
     return "" if IPOIB.is_file() else not_built([VERBS_LIBRARY.name, IPOIB.name])
 
 

@@ -9,12 +9,11 @@
  * mapped read-only. `epoch` increases whenever the configuration (a table, a port) may have
  * changed: cached paths must be checked again after a change. `magic` is written last.
  *
- * Columns that most fabrics never write (`store` SOFTIB_LAZY) are in a second, sparse file of
- * `lazy_size` bytes: a memfd of the daemon, which passes its descriptor (verbs/fabric/server.h;
- * "/proc/PID/fd/LAZY_FD" in the daemon's PID namespace). Their `offset` refers to this file. Its
- * pages are allocated when the daemon writes them, independent of free space in a file system.
- * Reading a mapping of it allocates pages; pread does not. `texts` bytes at `texts_at` are JSON
- * with texts of files beyond the wire fields (labels, systems).
+ * Columns that most fabrics never write (`store` SOFTIB_LAZY) are in a second, sparse file of `lazy_size` bytes: a
+ * memfd of the daemon, which passes its descriptor (verbs/fabric/server.h; "/proc/PID/fd/LAZY_FD" in the daemon's PID
+ * namespace). The `offset` of these columns refers to the second file. Its pages are allocated when the daemon writes
+ * them, independent of free space in a file system. A mapping of it allocates pages even when it is read; pread does
+ * not. `texts` bytes at `texts_at` are JSON with texts of files beyond the wire fields (labels, systems).
  */
 #ifndef SOFTIB_SHARED_FABRIC_H
 #define SOFTIB_SHARED_FABRIC_H

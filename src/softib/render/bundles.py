@@ -17,7 +17,7 @@ __all__ = ["LOAD_STEPS", "MAX_LINES", "Bundle", "bundles", "ghosts", "load_class
 MAX_LINES = 3000
 """Lines of a drawing: the busiest and the faulty come first."""
 LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
-"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly full."""
+"""Thresholds of the load colours: the share of a link that uniform traffic at full rate needs; 1 = exactly full."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ def load_class(load: float) -> int:
 
 
 def port_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
-    """Return worst severity of the findings at each port (int8[ports], -1 = none)."""
+    """Return the worst severity of the findings at each port (int8[ports], -1 = none)."""
     worst = np.full(fabric.sizes.ports, -1, np.int8)
     node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
     for finding in findings:
@@ -53,7 +53,7 @@ def port_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
 
 
 def node_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
-    """Return worst severity of the findings at each node (int8[nodes], -1 = none)."""
+    """Return the worst severity of the findings at each node (int8[nodes], -1 = none)."""
     worst = np.full(fabric.sizes.nodes, -1, np.int8)
     node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
     for finding in findings:
@@ -72,8 +72,8 @@ def bundles(
     gbps: np.ndarray,
     findings: Iterable[Finding],
 ) -> list[Bundle]:
-    """Return cables between different boxes as lines, faulty first, then by load. ``load`` is by
-    switch link (relative)."""
+    """Return the cables between different boxes as lines, faulty ones first, then by load. ``load``: the relative
+    load of each link between switches."""
     owner = graph.link_switch
     row = np.flatnonzero(np.arange(len(owner)) < graph.reverse)
     a, b = tiers.box[owner[row]], tiers.box[graph.peer[row]]
@@ -108,7 +108,7 @@ def bundles(
 
 
 def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[Finding]) -> list[Bundle]:
-    """Return missing cables: findings that name two free switch ports, as lines of 0 cables."""
+    """Return missing cables, that is findings that name two free switch ports, as lines of 0 cables."""
     switch_of = {int(graph.switch_guid[s]): s for s in range(graph.n_switches)}
     node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
     out = []

@@ -10,7 +10,7 @@ from softib.plural import counted
 __all__ = ["certificate_html"]
 
 MOST_ROWS = 2000
-"""Rows of the bill that the page has; the JSON document has all."""
+"""Maximum number of rows of the bill on the page; the JSON document has all."""
 
 
 def certificate_html(run: Any) -> str:

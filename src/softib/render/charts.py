@@ -1,4 +1,4 @@
-"""Small pictures of numbers as SVG: load curves, a heat map of links, a histogram of hops."""
+"""Small charts as SVG: load curves, a heat map of links, a histogram of hops."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _y(value: float, top: float) -> float:
 
 
 def _nice(value: float) -> float:
-    """Return the next of 1, 2, 4, 5, 8 × 10^k at or above ``value``."""
+    """Return the smallest of 1, 2, 4, 5, 8 × 10^k that is not below ``value``."""
     power = 10.0 ** np.floor(np.log10(value))
     return float(next(f * power for f in (1, 2, 4, 5, 8, 10) if f * power >= value * 0.999))
 
 
 def heat_map(rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
-    """Return one row a switch, one cell a link (peer, load); colours as in the drawing."""
+    """Return one row per switch, one cell a link (peer, load); colours as in the drawing."""
     widest = max((len(cells) for _, cells in rows), default=0)
     if not widest:
         return ""
@@ -126,8 +126,8 @@ STYLE = (
 
 
 def scaling_curve(rows: Sequence[Mapping[str, float | None]], currency: str) -> str:
-    """Step time, efficiency and the network's cost of a useful GPU-hour over the number of GPUs (logarithmic), one
-    panel each; the dashed line is the high end of a price. Complete SVG."""
+    """Return a chart of step time, efficiency and the network's cost of a useful GPU-hour over the number of GPUs
+    (logarithmic), with one panel each; the dashed line is the high end of a price. It is a complete SVG file."""
     panels = (
         ("time of a step, ms", [(("step_us", 1e-3), "")]),
         ("efficiency, %", [(("efficiency", 100.0), "")]),

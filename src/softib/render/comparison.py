@@ -21,7 +21,7 @@ __all__ = ["HEAD", "cells", "completion_bars", "page", "print_comparison"]
 
 HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
 WIDTHS = (14, 7, 12, 8, 12, 12, 10)
-"""Columns before the prices, which are printed below if lines are short."""
+"""Number of columns before the prices, which are printed below them on narrow terminals."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 
 
@@ -69,7 +69,8 @@ def _row(console: Console, columns: Sequence[int], parts: Sequence[str], style: 
 
 
 def _prices(c: NetworkComparison, console: Console) -> None:
-    """The price of each network that has one, and its performance for the price if the network as it is has one too."""
+    """Print the price of each network with a known price, and its performance per price if the price of the
+    unchanged network is also known."""
     priced = [(row, row.price) for row in c.networks if row.price is not None]
     compared = any(row.per_price is not None for row, _ in priced)
     if priced:
@@ -83,7 +84,7 @@ def _prices(c: NetworkComparison, console: Console) -> None:
 
 
 def _jobs(c: NetworkComparison, console: Console) -> None:
-    """The time of each job by network, if there are several."""
+    """Print the time of each job by network, if there are several jobs."""
     names = [job.job for job in c.networks[0].jobs]
     for name in names if len(names) > 1 else ():
         times = {row.network: j.took_us for row in c.networks for j in row.jobs if j.job == name}

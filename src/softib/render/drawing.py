@@ -1,5 +1,4 @@
-"""The fabric as a picture: switches by tiers, hosts below their leaf, links coloured by load, speed
-or findings.
+"""A drawing of the fabric: switches by tier, hosts below their leaf, links coloured by load, speed or findings.
 
 SVG text of bounded size: switches of a large tier share boxes, cables between the same boxes share
 a line.
@@ -27,13 +26,12 @@ __all__ = ["LETTER", "MARGIN", "WIDTH", "Box", "draw", "place_boxes", "who"]
 
 WIDTH, TIER_HEIGHT, BOX_HEIGHT, MARGIN = 1160.0, 150.0, 26.0, 24.0
 LETTER, LONGEST = 6.0, 20
-"""Width of a letter, and letters of a label that runs upwards."""
+"""Width of a letter, and maximum number of letters of a vertical label."""
 
 
 @dataclass
 class Box:
-    """A box of the drawing: centre of its upper edge, size, label, and whether the label runs
-    upwards."""
+    """A box of the drawing: centre of its upper edge, size, label, and whether the label is vertical."""
 
     x: float
     y: float
@@ -73,8 +71,8 @@ def place_boxes(
 def _label(
     boxes: list[Box], of_tier: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    """Label the boxes of a tier: whole names if they fit, otherwise the parts that differ, as vertical
-    text if necessary."""
+    """Label the boxes of a tier with whole names if they fit, otherwise with the parts that differ, vertically if
+    necessary."""
     whole = [who(members[i], names) for i in of_tier]
     every = [n for i in of_tier for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])
@@ -129,7 +127,7 @@ def who(switches: list[int], names: Sequence[str] | Mapping[int, str]) -> str:
 
 MARKS = {2: " f2", 1: " f1", 0: " f0", -1: ""}
 SHOW_HOSTS = 72
-"""Up to this many hosts, each is drawn by itself."""
+"""Maximum number of hosts that are drawn one by one."""
 
 
 def draw(
@@ -142,7 +140,7 @@ def draw(
 ) -> str:
     """Return the drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
 
-    Boxes carry ``data-box``, lines ``data-ends``, by which the page's script selects them.
+    The page's script selects boxes by ``data-box`` and lines by ``data-ends``.
     """
     around = tiers.n_tiers == 1 and 2 < len(tiers.box_tier) <= 2 * MAX_LINES and bool(lines)
     members: list[list[int]] = [[] for _ in tiers.box_tier]

@@ -14,10 +14,9 @@ COLUMNS = ("severity", "code", "where", "guids", "message", "advice")
 
 
 def to_csv(report: Report) -> str:
-    """Return a row for each finding; several places of one are in one cell, separated by ``; ``.
+    """Return one row per finding; several locations of a finding are in one cell, separated by ``; ``.
 
-    A cell that a spreadsheet would take for a formula begins with an apostrophe: names come from
-    files.
+    A cell that a spreadsheet would treat as a formula gets an apostrophe in front, because names come from files.
     """
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")

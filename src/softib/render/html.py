@@ -32,8 +32,8 @@ __all__ = ["drawing_svg", "heat_svg", "load_svg", "styled", "to_html"]
 
 
 def load_svg(report: Report) -> str:
-    """Return sorted loads of the links between switches, a line a pattern; empty without a
-    prediction."""
+    """Return sorted loads of the links between switches, one line per pattern; empty
+    without a prediction."""
     return styled(charts.load_curves(curves(report))) if report.prediction else ""
 
 
@@ -44,7 +44,7 @@ def heat_svg(report: Report) -> str:
 
 
 def styled(svg: str) -> str:
-    """Return ``svg`` as a standalone file, with its namespace and the page's styles."""
+    """Return ``svg`` as a standalone file, with the SVG namespace and the page's styles."""
     files = [f for f in resources.files("softib.render").joinpath("templates").iterdir() if f.name.endswith(".css")]
     css = "".join(f.read_text("utf-8") for f in sorted(files, key=lambda f: f.name))
     head, sign, rest = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).partition(">")
@@ -53,15 +53,14 @@ def styled(svg: str) -> str:
 
 MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
 ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
-"""The additional styles of a drawing without its page."""
+"""Additional styles of a drawing outside of its page."""
 
 
 def to_html(report: Report, live: str = "") -> str:
-    """Return the whole page as text: the same for the same report, whose ``made`` gives the time
-    and command.
+    """Return the whole page as text. It depends only on the report, whose ``made`` has the time and command.
 
-    ``live``: the address, on the server of the page, of the map that replaces the drawing (``softib serve``); such
-    a page is not a file, and the server decides what it may load.
+    ``live``: the address of the map that replaces the drawing, on the same server (``softib serve``). Such a page is
+    not a file, and the server decides what it may load.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -84,8 +83,7 @@ def to_html(report: Report, live: str = "") -> str:
 
 
 def drawing_svg(report: Report) -> str:
-    """Return only the drawing: a whole SVG file that contains the page's styles; empty if no switch
-    was routed."""
+    """Return only the drawing, as a complete SVG file with the page's styles; empty if no switch was routed."""
     from importlib import resources
 
     tiers = _tiers(report)
@@ -101,7 +99,7 @@ def term(text: str, key: str | None = None) -> Markup:
 
 
 def _evidence(value: Any) -> str:
-    """Return one line of plain text for any evidence of a finding."""
+    """Return the evidence of a finding as one line of plain text."""
     if isinstance(value, dict):
         return ", ".join(f"{k}: {_evidence(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
@@ -141,8 +139,8 @@ def _context(report: Report) -> dict[str, Any]:
 
 
 def relative_load(report: Report) -> np.ndarray | None:
-    """Share of each switch link that uniform traffic at full rate needs (float64[links]), None
-    without prediction."""
+    """Return the share of each switch link that uniform traffic at full rate needs (float64[links]); None without a
+    prediction."""
     p = report.prediction
     if p is None:
         return None
@@ -150,8 +148,7 @@ def relative_load(report: Report) -> np.ndarray | None:
 
 
 def scaled(report: Report, load: np.ndarray) -> np.ndarray:
-    """Return flows on each switch link as times of its rate, a flow counted as a typical (median)
-    host's rate."""
+    """Return the flows on each switch link in multiples of its rate, where a flow has the median rate of hosts."""
     p = report.prediction
     assert p is not None
     links = p.network.n_links
@@ -169,7 +166,7 @@ def _tiers(report: Report) -> Tiers | None:
 
 
 def host_counts(report: Report) -> np.ndarray:
-    """Return CA ports of each switch (int64[switches]), without SHARP aggregation nodes."""
+    """Return the number of CA ports of each switch (int64[switches]), without SHARP aggregation nodes."""
     from softib.analysis.endpoints import endpoints_of
 
     g = report.graph
@@ -198,8 +195,8 @@ def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
 
 
 def curves(report: Report) -> list[tuple[str, np.ndarray]]:
-    """Return loads of the links between switches by pattern, in the form that
-    :func:`charts.load_curves` takes; none without a prediction."""
+    """Return the loads of the links between switches by pattern, as input for :func:`charts.load_curves`; empty
+    without a prediction."""
     p = report.prediction
     if p is None:
         return []
@@ -237,7 +234,7 @@ def _peer(report: Report, link: int) -> str:
 
 
 def _about(report: Report) -> list[tuple[str, Code]]:
-    """Return the documentation of every code that the page lists, worst first."""
+    """Return the documentation of every code on the page, worst first."""
     worst: dict[str, int] = {}
     for finding in report.findings:
         worst[finding.code] = max(worst.get(finding.code, -1), int(finding.severity))
@@ -245,7 +242,7 @@ def _about(report: Report) -> list[tuple[str, Code]]:
 
 
 def _routing_notes(report: Report) -> list[str]:
-    """Return notes of routing and bring-up, each once."""
+    """Return the notes of routing and bring-up without repetitions."""
     routing = report.routing.notes if report.routing else []
     brought_up = report.bring_up.notes if report.bring_up else []
     return [*routing, *(n for n in brought_up if n not in routing)]

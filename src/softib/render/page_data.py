@@ -1,6 +1,7 @@
-"""The data of the page's tables, search and selection: the fabric as columns, once, as JSON inside the page.
+"""The data of the page's tables, search and selection: the fabric as columns, in JSON inside the page.
 
-The script makes only the visible rows, so that a page of 10,000 hosts stays a file of a few MB that opens at once.
+The script renders only the visible rows, so that the page of a fabric with 10,000 hosts is a file of a few MB that
+opens at once.
 """
 
 from __future__ import annotations
@@ -27,13 +28,12 @@ from softib.iba.smp import PortInfo
 __all__ = ["MAX_CABLES", "finding_ports", "page_data", "script_json"]
 
 MAX_CABLES = 200_000
-"""Cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit.
+"""Maximum number of cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit.
 """
 
 
 def script_json(value: Any) -> Markup:
-    """Return JSON that is safe inside ``<script>``: nothing in it can end the element or begin a
-    comment."""
+    """Return JSON that is safe inside ``<script>``: it cannot end the element or begin a comment."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -50,7 +50,7 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
     for finding in findings:
         ports = []
         for place in finding.where:
-            # If several nodes have the GUID, the one of that name.
+            # If several nodes have the GUID, the node with the name in the finding is used.
             some = rows.get(place.guid, [])
             node = next((n for n in some if len(some) == 1 or fabric.node_name(n) == place.node), -1)
             ports.append((node, place.portnum or 0))
@@ -59,8 +59,8 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
 
 
 def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, findings: list[Finding]) -> dict[str, Any]:
-    """Return columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those
-    that the page lists."""
+    """Return columns of nodes and cables. ``load``: the relative load of each switch link; ``findings``: the
+    findings on the page."""
     f = report.fabric
     names = f.node_names()
     kind = np.where(f.is_switch, 0, np.where(is_aggregation_node(f.node_desc), 2, 1))
@@ -86,8 +86,8 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
 
 
 def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
-    """Return ends, rate and load (hundredths, from a to b and from b to a; -1 = not predicted) of
-    every cable with two ends."""
+    """Return the ends, the rate and the load of every cable with two ends (load in hundredths, from a to b and from
+    b to a; -1 = not predicted)."""
     f = report.fabric
     rows = np.flatnonzero((f.cable_port >= 0).all(axis=1))[:MAX_CABLES] if len(f.cable_port) else np.zeros(0, np.int64)
     a, b = f.cable_port[rows].T if len(rows) else (rows, rows)

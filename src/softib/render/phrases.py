@@ -1,4 +1,4 @@
-"""Sentences and figures that the report shows on a terminal and on a page."""
+"""Sentences and figures of the report, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 TO_MEND = ("swapped", "misplaced", "missing")
-"""Statuses for which someone must go to the rack."""
+"""Statuses that require work at the rack."""
 WORST = 5
 NAMES = {
     "matched": "as planned",
@@ -78,7 +78,7 @@ def _rows_text(comparison: PlanComparison) -> str:
 
 
 def _files_text(names: tuple[str, ...]) -> str:
-    """Count files, or the sheets (``plan.xlsx[name]``) of one workbook."""
+    """Return the number of files, or of the sheets (``plan.xlsx[name]``) of one workbook, as text."""
     files = {name.rpartition("[")[0] if name.endswith("]") else name for name in names}
     if len(names) == 1:
         return ""
@@ -97,12 +97,12 @@ def _notes(comparison: PlanComparison, status: str) -> str:
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
-"""The remark on tables that no engine has just made."""
+"""Remark on tables that were not just computed by an engine."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure at the top: ``tone`` is ``good``, ``warn``, ``bad`` or empty."""
+    """One figure at the top of the page; ``tone`` is ``good``, ``warn``, ``bad`` or empty."""
 
     label: str
     value: str
@@ -112,7 +112,7 @@ class Tile:
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """Return (tone, sentence): the answer before any detail."""
+    """Return (tone, sentence) of the verdict on the fabric."""
     by = report.by_severity()
     errors, warnings = by[Severity.ERROR], by[Severity.WARNING]
     routing = report.routing
@@ -160,7 +160,7 @@ def _more(warnings: int) -> str:
 
 
 def tiles(report: Report) -> list[Tile]:
-    """Return the figures that every reader needs first."""
+    """Return the figures at the top of the page."""
     c = report.counts
     out = [
         Tile("Switches", _number(c.switches), "", term="switch"),
@@ -201,8 +201,8 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """Return the sums behind the percentage, with their own percentage if hosts of different rates
-    make it differ."""
+    """Return the sums from which the percentage is computed, and their ratio if it differs because hosts have
+    different rates."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"
@@ -213,8 +213,8 @@ def _bisection_note(p: Prediction) -> str:
 
 
 def engine_hint(report: Report) -> str:
-    """Return one sentence if another engine would carry random pairs at least a fifth better, else
-    empty."""
+    """Return a sentence if another engine would carry random pairs at least a fifth faster, otherwise an empty
+    text."""
     used = next((r for r in report.engines if r.used), None)
     good = [r for r in report.engines if r.bisection is not None and r.deadlock_free and not r.unreachable]
     if used is None or used.bisection is None or not good:

@@ -43,11 +43,11 @@ __all__ = [
 
 UNKNOWN = "unknown"
 SHOWN = 20
-"""New and moved cables that are shown."""
+"""Maximum number of new and of moved cables that are shown."""
 
 
 def _table(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as their texts; the first is left, numbers are right."""
+    """Print columns as wide as their texts; the first is aligned left, numbers are aligned right."""
     lines = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     for i, line in enumerate(lines):
@@ -192,7 +192,7 @@ def print_cables(c: CableList, console: Console) -> None:
 
 
 def _locations(locations: Sequence[SwitchPlace], currency: str, console: Console) -> None:
-    """The extra cost of other places, and the saving of the best place over the worst."""
+    """Print the extra cost of other locations, and the saving of the best one over the worst."""
     _table(
         console,
         ("switches at", "metres", "optical", currency),
@@ -286,7 +286,7 @@ def print_cost(c: CostSheet, console: Console) -> None:
 
 
 def _networks(networks: Sequence[NetworkPrice], currency: str, console: Console) -> None:
-    """The cost of Ethernet of the same rate, and how far the same money goes."""
+    """Print the cost of Ethernet of the same rate, and the number of host ports that the same money buys."""
     console.print(text("only adapters, switch ports and cables", "bold"))
     _table(
         console,
@@ -325,7 +325,7 @@ def print_growth(g: AddedHosts, console: Console) -> None:
 
 
 def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first rows of a list of cables."""
+    """Print the first rows of a list of cables."""
     _table(console, head, rows[:SHOWN])
     if len(rows) > SHOWN:
         console.print(text(f"and {len(rows) - SHOWN:,} others (--json lists them)"))
@@ -391,7 +391,7 @@ def print_advice(a: Recommendation, console: Console) -> None:
 
 
 def print_devices(d: DeviceCatalogue, console: Console) -> None:
-    """Print the catalogue; of one device, each figure with its source."""
+    """Print the catalogue; for a single device, print each figure with its source."""
     if len(d.devices) == 1:
         (device,) = d.devices
         console.print(text(f"{device.name}: {device.kind}, {device.generation}", "bold"))

@@ -1,4 +1,4 @@
-"""Text about unreadable records: records with the same error are one line."""
+"""Text about unreadable records: one line for all records with the same error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from softib.plural import counted
 __all__ = ["SHOWN_ALIKE", "problem_lines"]
 
 SHOWN_ALIKE = 3
-"""Records with the same error that still have a line each."""
+"""Maximum number of records with the same error that have a line each."""
 
 
 def problem_lines(problems: Iterable[Problem], limit: int) -> list[str]:
-    """At most ``limit`` lines, and one with the number of further records."""
+    """Return at most ``limit`` lines, and one with the number of further records."""
     lines = [line for group in alike(problems) for line in _of_a_kind(group)]
     hidden = sum(n for _, n in lines[limit:])
     rest = [f"… and {counted(hidden, 'more record')} with problems (--json lists all)"] if hidden else []

@@ -42,19 +42,19 @@ __all__ = ["console", "print_check", "print_findings", "print_route", "print_rou
 STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
 UNWRAPPED = 10_000
-"""Columns of a file or a pipe."""
+"""Width of lines to a file or a pipe."""
 _PADDING = re.compile(r" +$", re.MULTILINE)
 SHOWN_FINDINGS = 40
 PER_CODE = 8
-"""A code with more findings than this is shown by its first ones and a count."""
+"""If a code has more findings than this, only the first ones and a count are shown."""
 
 
 IN_A_MESSAGE = 4
-"""The number of places of a finding in its message; --all lists the others."""
+"""Maximum number of locations in the message of a finding; --all lists the others."""
 
 
 def _engines(report: Report, console: Console) -> None:
-    """The results of other engines, if they could be better."""
+    """Print the results of other engines, if they could be better."""
     if not report.engines:
         return
     console.print()
@@ -100,7 +100,8 @@ def to_terminal(report: Report, console: Console) -> None:
 
 
 def print_check(report: Report, console: Console, every: bool = False) -> None:
-    """Counts, structure, which tables were judged, and findings (``every`` one): the output of ``softib check``."""
+    """Print the output of ``softib check``: counts, structure, the checked tables, and findings (all of them with
+    ``every``)."""
     c = report.counts
     console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
     console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
@@ -116,7 +117,7 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
 
 
 def print_route(tables: Routed, console: Console) -> None:
-    """Print whether the tables are right, and their proof: the output of ``softib route``."""
+    """Print the output of ``softib route``: whether the tables are right, and their proof."""
     part = tables.part
     console.print(text(tables.fabric.name or "fabric", "bold"))
     if part.good and (remarks := routing_remarks(part)):
@@ -205,8 +206,8 @@ def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
 
 
 def print_findings(report: Report, console: Console, every: bool = False) -> None:
-    """The findings, worst first; many of one code are shortened to the first ones and their number, unless
-    ``every`` one is wanted."""
+    """Print the findings, worst first; unless ``every`` is set, a large number of one code is shortened to the
+    first ones and a count."""
     by = report.by_severity()
     count = ", ".join(counted(n, s.name.lower(), "info" if s is Severity.INFO else "") for s, n in by.items() if n)
     console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
@@ -241,15 +242,14 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
 
 
 def _whole(f: Finding) -> list[str]:
-    """Return all items of a combined finding: a line for each, else its locations if the message cannot
-    have named them."""
+    """Return all items of a combined finding, one line each; otherwise the locations that its message omits."""
     if each := f.evidence.get("each"):
         return [str(one["message"]) for one in each]
     return [", ".join(map(str, f.where))] if len(f.where) > IN_A_MESSAGE else []
 
 
 def print_routing(r: RoutingPart, console: Console) -> None:
-    """Proof and quality of forwarding tables."""
+    """Print the proof and quality of forwarding tables."""
     facts = [
         ("tables", f"{r.engine_text}; {r.origin}"),
         ("pairs without a path", f"{r.unreachable:,}"),
@@ -289,7 +289,7 @@ def _traffic(report: Report, console: Console) -> None:
 
 
 def _user_traffic(report: Report, console: Console) -> None:
-    """The user's own matrix (``--traffic``)."""
+    """Print the result of the user's own matrix (``--traffic``)."""
     t = report.traffic
     if t is None:
         return

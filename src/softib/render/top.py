@@ -23,9 +23,9 @@ __all__ = ["VIEWS", "Top", "top_figures", "top_screen"]
 TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
 VIEWS = (*ORDERS, "jobs")
 NARROW = 90
-"""Columns of a terminal below which the table leaves out the peers of cables and the received data."""
+"""On terminals with fewer columns, the table leaves out the peers of cables and the received data."""
 FRAME = 7
-"""Lines other than ports: header, manager, title, head of the table, help."""
+"""Number of lines that show no ports: header, manager, title, head of the table, help."""
 SHORT = {
     "symbol_error_counter": "symbol",
     "link_error_recovery_counter": "recovery",
@@ -51,9 +51,8 @@ def top_screen(
     problem: str = "",
     problem_s: float = 0.0,
 ) -> RenderableType:
-    """Return one screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the
-    ``jobs``. ``problem``: why the last round failed; the shown data is then ``problem_s`` seconds
-    old."""
+    """Return one screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the ``jobs``. ``problem``:
+    the reason why the last round failed; the data on the screen is then ``problem_s`` seconds old."""
     one = watch.round
     if one is None:
         return _line("reading the first round …")

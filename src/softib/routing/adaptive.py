@@ -108,7 +108,8 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
     contains bends of ``lft`` from down to up: detours of switches' own packets, or of ftree where a
     leaf lost its cable to a top switch. Each bend is combined with all ports that the switch at the
     bend may choose. Every other turn that the order allows counts as used, except back to the
-    switch that the packet came from. So the answer errs only on the safe side.
+    switch that the packet came from. So the answer may be yes for a cycle that cannot occur, but never no for one that
+    can.
     """
     position = _positions(graph, ranks)
     bends = _bends(graph, position, lft)

@@ -1,9 +1,8 @@
 """Distances between all pairs of switches, 64 sources at a time.
 
-A breadth-first search from every switch at once. ``front[v]`` is the set (bits) of sources that
-reached ``v`` in the last step, and one pass over the links moves 64 sources with one OR (the
-multi-source BFS of Then et al., "The More the Merrier", VLDB 2014). 1,620 switches with 46,656
-directed links take about 20 ms.
+A breadth-first search from every switch at once. ``front[v]`` is the set (bits) of sources that reached ``v`` in the
+last step. One pass over the links moves 64 sources with one OR (the multi-source BFS of Then et al., "The More the
+Merrier", VLDB 2014). 1,620 switches with 46,656 directed links take about 20 ms.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ from softib.jit import kernel
 
 @kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
-    """``out[s, t]`` int32: the lowest-port link of ``s`` that leads nearer to ``t``, -1 if there is none.
+    """Write ``out[s, t]`` int32: the lowest-port link of ``s`` that leads nearer to ``t``, -1 if there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
@@ -30,7 +29,7 @@ def lowest_neighbour(first, peer, hops, out):
 
 @kernel(steps=lambda first, peer, hops, weight, via: len(peer) * len(first) // 2, rows=True)
 def lightest_neighbours(first, peer, hops, weight, via):
-    """``via[s, t]`` int32: among the shortest paths from ``s`` to ``t``, the first link of the one
+    """Write ``via[s, t]`` int32: among the shortest paths from ``s`` to ``t``, the first link of the one
     with the smallest sum of ``weight`` (int64[links], equal in both directions of a cable); -1 if
     there is none."""
     n = first.shape[0] - 1
@@ -85,7 +84,7 @@ def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft
 
 @kernel(steps=lambda first, peer, use, hops: hops.size + 4 * len(peer) * (len(first) // 64 + 1))
 def all_hops(first, peer, use, hops):
-    """``hops[s, t]`` = links on a shortest walk from switch ``s`` to ``t`` over the links with
+    """Write ``hops[s, t]``: the number of links on a shortest walk from switch ``s`` to ``t`` over the links with
     ``use`` set; 255 none.
 
     first int32[n+1], peer int32[links], use bool[links]; hops uint8[n, n] out. Walks longer than
@@ -134,7 +133,7 @@ def all_hops(first, peer, use, hops):
 
 @kernel(steps=lambda first, peer, down, order, hops, is_down: len(peer) * len(first) // 8)
 def legal_hops(first, peer, down, order, hops, is_down):
-    """Up*/down* distances: first any number of links up, then only down.
+    """Write up*/down* distances, of paths that go any number of links up, then only down.
 
     A switch with an all-down path to ``t`` must use one, because packets of others may come down to
     it on their path to ``t``. ``hops`` uint8[n, n] holds the all-down distances on entry and the
@@ -188,7 +187,7 @@ def rank_from(first, peer, sources, rank):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def spines(hops, weight, out):
-    """OpenSM's root finder: a switch is a root if more than 90 % of all CAs are at one distance
+    """Find roots as OpenSM does: a switch is a root if more than 90 % of all CAs are at one distance
     from it, and no other distance has more than 5 %.
 
     hops uint8[n, n]; weight int64[n]: CAs on each switch; out bool[n].
@@ -214,7 +213,7 @@ def spines(hops, weight, out):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def distance_to_cas(hops, weight, out):
-    """``out`` int64[n]: the sum of hops from each switch to all CAs; unreachable CAs are not counted."""
+    """Write ``out`` int64[n]: the sum of hops from each switch to all CAs; unreachable CAs are not counted."""
     n = hops.shape[0]
     for s in range(n):
         total = 0

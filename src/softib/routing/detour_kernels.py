@@ -11,8 +11,8 @@ MOST_COUNTED = 1 << 20
 
 @kernel
 def _add_dependencies_along(c, vl_state, outward, tree):
-    """Mark the dependencies of paths along the tree's links (bool[links], both directions of a
-    cable) that close no cycle; those at the first switches of ``outward`` come first."""
+    """Mark the dependencies of paths along the tree's links (bool[links], both directions of a cable) that close no
+    cycle; dependencies at the first switches of ``outward`` are tried first."""
     for v in outward:
         for b in range(c.first[v], c.first[v + 1]):
             if not tree[b]:
@@ -130,8 +130,9 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
 @kernel
 def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
     """Divide the switches connected with ``target`` by whether their packets for ``end`` arrive.
-    Those that arrive: the link ``taken`` by each, and their ``order``, after ``target``. The
-    others: ``gap``. Both numbers are returned."""
+    For switches whose packets arrive, write their link to ``taken``, and the switches to ``order`` after ``target``.
+    The
+    others: ``gap``. Return both counts."""
     state, dist, stack = scratch
     state[:] = 0
     taken[:] = -1
@@ -142,7 +143,7 @@ def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
             continue
         if state[s] == 0:
             link = at[s, ports[s]]
-            if link >= 0 and state[peer[link]] != 0:  # as the switch ahead
+            if link >= 0 and state[peer[link]] != 0:  # same outcome as the switch ahead
                 state[s] = state[peer[link]]
             else:
                 resolve(s, ports, at, peer, end, state, dist, stack)
@@ -158,7 +159,7 @@ def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
 
 @_arrivals.in_python
 def _arrivals_by_doubling(ports, at, peer, end, target, part, scratch, taken, order, gap):
-    """The same for all switches at once: after k rounds, each knows the switch 2 ** k links ahead."""
+    """Like :func:`_arrivals`, for all switches at once: after k rounds, each knows the switch 2 ** k links ahead."""
     every = np.arange(len(part))
     link = at[every, ports]
     ahead = np.where(link >= 0, peer[np.maximum(link, 0)], every) if len(peer) else every
@@ -181,8 +182,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Return whether link ``a`` to switch ``v`` continues with an existing dependency
-    (``whole_paths``: the whole path to the target has only such dependencies)."""
+    """Return whether packets on link ``a`` to switch ``v`` can continue over an existing dependency (``whole_paths``:
+    the whole path to the target has only such dependencies)."""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
@@ -195,8 +196,8 @@ def _waits(c, vl_state, a, v, target, taken, whole_paths):
 
 @kernel
 def _first_possible(c, vl_state, u, target, taken, whole_paths):
-    """Return a link of ``u`` that continues if another dependency is added that closes no cycle; -1
-    if there is none."""
+    """Return a link of ``u`` on which packets can continue if another dependency is added that closes no cycle; -1 if
+    there is none."""
     for a in range(c.first[u], c.first[u + 1]):
         v = c.peer[a]
         if taken[v] < 0:
@@ -220,7 +221,7 @@ def _add_rest(c, vl_state, v, target, taken):
 
 @kernel
 def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
-    """Return the link of ``u`` with the least load among those that continue; -1 if there is none."""
+    """Return the least-loaded link of ``u`` among those on which packets can continue; -1 if there is none."""
     best = -1
     for a in range(c.first[u], c.first[u + 1]):
         if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken, whole_paths):
@@ -230,7 +231,7 @@ def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
 
 @_least_loaded.in_python
 def _least_loaded_by_columns(c, vl_state, u, target, taken, load, whole_paths):
-    """The same for all links of ``u`` at once."""
+    """Like :func:`_least_loaded`, for all links of ``u`` at once."""
     links = slice(c.first[u], c.first[u + 1])
     to, dependency = c.peer[links], c.dep_first[links]
     on = _follow(c, vl_state, dependency, to, target, taken)

@@ -1,4 +1,4 @@
-"""Paths that the rule "no up after down" excludes, where they close no credit loop.
+"""Detours: paths that the rule "no up after down" excludes but that close no credit loop.
 
 A CA on one top switch (storage, a SHARP aggregation node) has no legal path to a CA on another: the
 path would go down and up again. Switches need such paths too. A core switch that lost its cable to
@@ -57,7 +57,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
     for nth in range(
         ROOTS
-    ):  # the turns of real paths leave more room than all turns that the rule allows, and other roots give other room
+    ):  # turns of real paths exclude fewer detours than all turns that the rule allows, and other roots other ones
         if exact is None or not left:
             break
         other = before.copy()
@@ -88,9 +88,9 @@ def fill(
     nth: int = 0,
     whole_paths: bool = False,
 ) -> tuple[int, int]:
-    """Give the switches without an entry one to the ends ``to`` (bool[ends]), in place, so that it
-    closes no cycle with the dependencies ``needs`` (as in
-    :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have no cycle.
+    """Give each switch that has no entry to the ends ``to`` (bool[ends]) an entry, in place, that closes no cycle with
+    the dependencies ``needs`` (as in :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have no
+    cycle themselves.
 
     Returns (remaining pairs of a switch and a LID, and the number of these whose switch has CAs).
     ``whole``: stop at the first remaining pair. ``whole_paths``: existing entries have dependencies

@@ -57,17 +57,19 @@ BY_MINHOP = "; routed by minhop, as OpenSM does"
 class RouteOptions:
     """Options of OpenSM's engines, under OpenSM's names.
 
-    ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = the engine finds them;
-    ``root_groups``: port groups (names of ``groups``) whose switches are also roots; ``cn_guids``,
-    ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all are compute nodes;
-    ``past_roots``: roots of the last tables of this subnet, a hint for an engine that would not
-    find them in an incomplete tree (ftree); ``proven``: the proof of the previous tables, so that
-    only changes are proved; ``data_vls``: number of data VLs that every link has, which limits
-    lash, dfsssp and nue (0: unknown, use :data:`USUAL_DATA_VLS`); ``nue_max_num_vls``: number of
-    VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``); ``torus_config``: text of a
-    torus-2QoS.conf(5); ``lfts``: text of a dump in dump_lfts format, for engine ``file`` (OpenSM's
-    ``-U``); ``chain``: the engine of each part, for engine ``chain``; ``seed``: for engines with
-    random choices.
+    * ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = the engine finds them.
+    * ``root_groups``: port groups (names of ``groups``) whose switches are also roots.
+    * ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all are compute nodes.
+    * ``past_roots``: roots of the last tables of this subnet, a hint for an engine that would not find them in an
+      incomplete tree (ftree).
+    * ``proven``: the proof of the previous tables, so that only changes are proved.
+    * ``data_vls``: number of data VLs that every link has, which limits lash, dfsssp and nue (0: unknown, use
+      :data:`USUAL_DATA_VLS`).
+    * ``nue_max_num_vls``: number of VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``).
+    * ``torus_config``: text of a torus-2QoS.conf(5).
+    * ``lfts``: text of a dump in dump_lfts format, for engine ``file`` (OpenSM's ``-U``).
+    * ``chain``: the engine of each part, for engine ``chain``.
+    * ``seed``: seed of engines with random choices.
     """
 
     root_guids: tuple[int, ...] = ()
@@ -204,8 +206,7 @@ def _run(extension: Extension, graph: SwitchGraph, options: RouteOptions) -> Rou
 
 
 def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
-    """Raise ValueError for tables of a package that switches could not hold, or that need more than
-    ``data_vls`` VLs."""
+    """Raise ValueError for a package's tables that do not fit in switches, or that need more than ``data_vls`` VLs."""
     n, ends, ports = graph.n_switches, len(graph.end_lid), int(graph.switch_nports.max(initial=0)) + 1
     shapes: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
         "lft": (np.uint8, [(n, graph.lft_size)]),

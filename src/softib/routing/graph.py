@@ -44,7 +44,7 @@ class PortColumns:
 
 @dataclass(frozen=True)
 class SwitchGraph:
-    """It holds only arrays, so that kernels accept them directly.
+    """The switches, links and end ports of a fabric, as arrays that kernels accept directly.
 
     Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Links between switches
     are a CSR list. The links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by

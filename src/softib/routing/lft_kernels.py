@@ -10,7 +10,8 @@ from softib.routing.transition.order_kernels import lowest
 
 @kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 3 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
-    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) except its own.
+    """Add to ``load[e]`` int64[links] the number of paths over link e from every CA to each destination LID (CA ends)
+    except its own.
 
     cas int64[n]: number of CA ports on each switch. A walk ends when the table has no entry, or
     after n links in a loop.
@@ -37,7 +38,7 @@ def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
 
 @kernel(steps=lambda at, lft, dest_lid, load: len(lft) * len(dest_lid) // 2)
 def count_destinations(at, lft, dest_lid, load):
-    """``load[e]`` int64[links] += number of destination LIDs that the link's switch sends through it."""
+    """Add to ``load[e]`` int64[links] the number of destination LIDs that the link's switch sends through it."""
     for s in range(lft.shape[0]):
         for k in range(dest_lid.shape[0]):
             if dest_lid[k] < lft.shape[1]:
@@ -48,7 +49,8 @@ def count_destinations(at, lft, dest_lid, load):
 
 @kernel
 def count_flows(at, peer, lft, switch, lid, load):
-    """``load[e]`` int64[links] += number of flows over link e; flow i is from ``switch[i]`` to LID ``lid[i]``."""
+    """Add to ``load[e]`` int64[links] the number of flows over link e; flow i is from ``switch[i]`` to LID
+    ``lid[i]``."""
     for i in range(switch.shape[0]):
         s = switch[i]
         for _ in range(at.shape[0]):
@@ -71,7 +73,7 @@ profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switc
 
 @kernel
 def candidate_masks(legal, s, byte_masks, masks):
-    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
+    """Set bit k of ``masks[k // 64, t]`` if the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
     masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per
@@ -99,7 +101,7 @@ def candidate_masks(legal, s, byte_masks, masks):
 
 @candidate_masks.in_python
 def _candidate_masks_by_rows(legal, s, byte_masks, masks):
-    """The same for all links of ``s`` at once."""
+    """Like :func:`candidate_masks`, for all links of ``s`` at once."""
     links = slice(legal.first[s], legal.first[s + 1])
     peers, hops, is_down = legal.peer[links], legal.hops, legal.is_down.astype(bool)
     down = legal.down[links].astype(bool)[:, None]
@@ -193,10 +195,9 @@ def least_loaded(legal, dests, taken, lft):
 def _fill_counted(legal, dests, s, masks, lids, load, row):
     """Fill ``row`` of switch ``s`` for the groups that add to ``load``.
 
-    Proceed in rounds over the candidates with the least load: a candidate that was passed cannot be
-    least again in the same round, and the least of those passed is the least of the next round.
-    While all have the same load, each round takes every candidate once; ``load`` receives the
-    ``steps`` of such rounds at their end.
+    Proceed in rounds over the candidates with the least load. A candidate that was passed cannot have the least load
+    again in that round, and the smallest load among those passed is the least load of the next round. While all have
+    the same load, each round takes every candidate once; ``load`` receives the ``steps`` of such rounds at their end.
     """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64

@@ -1,8 +1,8 @@
 """Balance of the links between switches under forwarding tables.
 
 The measure is static. *Paths* is the number of ordered CA→CA pairs whose path crosses a directed
-link (all-to-all traffic). *Destinations* is the number of CA LIDs that a switch sends through it
-(OpenSM's port profile balances these).
+link (all-to-all traffic). *Destinations* is the number of CA LIDs that a switch sends through the link (OpenSM's port
+profile balances these).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def links_table(graph: SwitchGraph) -> Any:
 
 
 def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.ndarray:
-    """int32[ends]: index of each CA port among the CA ports of its switch; a switch's own port is
+    """Return int32[ends]: the index of each CA port among the CA ports of its switch; a switch's own port is
     the first. CA ports are sorted by egress port, or first by ``place`` (int64[256] by egress
     port)."""
     cable = np.zeros(len(graph.end_lid), np.int32)

@@ -1,16 +1,15 @@
 """An all-reduce by the switches: the messages of hosts and aggregation nodes over a tree that the aggregation
 manager wrote.
 
-Every host sends its vector to the aggregation node of its own switch; a node sends its parent one
-reduced piece when it has that piece of each child; the root node of the job sends
-the result down again, each node to its children and hosts (unicast). Pieces are operations of a
-latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many pieces
-under way as the quota allows: operations (OSTs) of a latency tree, bytes of buffers of a streaming one. Jobs that
-share a node of a tree share its quota: each has an equal part of it, reserved for the
-whole run, as an aggregation manager reserves the resources that a job requests
-(Graham et al. 2016). A node has few streams under way (the OSTs of a streaming tree): an all-reduce
-beyond them waits for the lock of the tree, as libsharp's jobs do in exclusive lock mode (NVIDIA
-SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE), in the order in which they begin.
+Every host sends its vector to the aggregation node of its own switch. A node sends each reduced piece to its parent
+once all its children have sent that piece. The root node of the job sends the result down again, and each node forwards
+it to its children and hosts (unicast). A piece is one operation of a latency tree (at most the payload of its quota),
+or a packet of a streaming tree. The quota limits the pieces that a host may have in flight: operations (OSTs) of a
+latency tree, bytes of buffers of a streaming tree. Jobs that share a node of a tree share its quota: each has an equal
+part of it, reserved for the whole run, as an aggregation manager reserves the resources that a job requests (Graham et
+al. 2016). A node supports few concurrent streams (the OSTs of a streaming tree). Further all-reduces wait for the lock
+of the tree, in the order in which they begin, as libsharp's jobs do in exclusive lock mode (NVIDIA SHARP 3.0.0,
+SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE).
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ __all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "all_reduces", 
 
 MOST_MESSAGES = 5_000_000
 NO_QUOTA = 1 << 30
-"""Pieces under way if no quota is set."""
+"""Number of pieces in flight if no quota is set."""
 LARGEST = 1 << 30
 """Bytes of one message of a stream."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of an all-reduce: its ``tree``, the part of it that its ``job`` uses, and the number of jobs
-    (``sharers``, itself included) that share the quota of its fullest node; ``behind``: numbers of the streams that
-    hold its nodes before it, and end first."""
+    """The resources of an all-reduce. ``tree``; ``job``: the part of the tree that it uses; ``sharers``: number of
+    jobs, including itself, that share the quota of its fullest node; ``behind``: numbers of the streams that use its
+    nodes before it and must end first."""
 
     tree: SharpTree
     job: Job
@@ -53,8 +52,8 @@ class Placement:
 
 
 def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
-    """Return a tree for each all-reduce, the one with the fewest jobs, as
-    :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` gives it. Raises
+    """Return a tree for each all-reduce: the one with the fewest jobs, as
+    :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` chooses it. Raises
     :class:`InputError` without aggregation nodes or a tree that joins the hosts."""
     load: dict[int, int] = {}
     trees = [_tree_for(fabric, ends, reduction, load) for reduction in reductions]
@@ -69,8 +68,8 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
 
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
-    """Return all-reduces that share the fullest node of ``job`` at the same time: those of as many
-    jobs as have a stream there; ``at``: all of a node."""
+    """Return the number of all-reduces that share the fullest node of ``job`` at one time: those of all jobs that have
+    a stream there. ``at``: number of all all-reduces by node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))
@@ -82,9 +81,9 @@ def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, 
 def _behind(
     trees: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
-    """For each all-reduce those that it waits for: at each node of a streaming tree with n OSTs those of the n-th
-    job before its own, by the time at which they begin (rails of one job go together); and the all-reduces of each
-    job, in this order, by (tree, node)."""
+    """Return two lists. The first has for each all-reduce those that it waits for: at each node of a streaming tree
+    with n OSTs, these are the all-reduces of the n-th job before its own, in the order in which jobs begin (rails of
+    one job count as one). The second has the all-reduces of each job, in this order, by (tree, node)."""
     queues: dict[tuple[int, int], list[list[int]]] = {}
     behind: list[tuple[int, ...]] = [()] * len(trees)
     for i in sorted(range(len(trees)), key=lambda i: (reductions[i].start_ps, i)):
@@ -103,9 +102,8 @@ def _behind(
 
 
 def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: bool = False) -> Messages:
-    """Return ``messages`` with the messages of its all-reduces (:func:`aggregation_messages`):
-    hosts of one that waits for a tree begin when the last result of the previous one has reached a
-    host of each switch."""
+    """Return ``messages`` with the messages of its all-reduces (:func:`aggregation_messages`). If an all-reduce waits
+    for a tree, its hosts begin when the last result of the previous all-reduce has reached a host of each switch."""
     placed = placements(fabric, ends, messages.reductions)
     owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     last: dict[int, np.ndarray] = {}
@@ -131,9 +129,8 @@ def aggregation_messages(
 ) -> Messages:
     """Return the messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their
     ``value`` is 1 + the host's row; the value of a result is the sum made by the nodes.
-    ``streams``: only the first piece in steps, which fills the tree; behind it the rest flows over
-    all edges at once. ``placed``: one of :func:`placements`; without it the all-reduce has the
-    trees for itself.
+    ``streams``: only the first piece is sent in steps, which fills the tree; the rest then flows over all edges at
+    once. ``placed``: one of :func:`placements`; without it the all-reduce has the trees for itself.
 
     Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts,
     :class:`LimitError` for too many messages.
@@ -172,8 +169,8 @@ def aggregation_messages(
 
 
 def _streams(reduction: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
-    """The first piece over each edge when the pieces before it have arrived, and behind it, on the same queue pair,
-    the rest."""
+    """Return the messages of a stream: over each edge, the first piece is sent when the pieces before it have arrived,
+    and the rest follows on the same queue pair."""
     edges = len(up) + len(down)
     rest = max(reduction.size - piece, 0)
     parts = [min(reduction.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
@@ -224,7 +221,7 @@ def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict
 def _edges(
     fabric: Fabric, ends: np.ndarray, reduction: Reduction, tree: SharpTree, job: Job
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return (source, destination) rows of ``ends`` upwards, and downwards."""
+    """Return (source, destination) rows of ``ends`` for the way up the tree, and for the way down."""
     row_of_port = {int(port): row for row, port in enumerate(ends.tolist())}
     node = [row_of_port[int(port)] for port in fabric.node_base[fabric.sharp_node] + 1]
     up = [(int(h), node[int(a)]) for h, a in zip(reduction.hosts, job.node_of_host, strict=True)]
@@ -233,8 +230,8 @@ def _edges(
 
 
 def _pieces(fabric: Fabric, ends: np.ndarray, reduction: Reduction, placed: Placement) -> tuple[int, int]:
-    """Return (bytes of a piece, pieces of a host that may be under way: the job's part of the
-    quota, one at least; without a quota any number)."""
+    """Return the bytes of a piece, and the number of pieces that a host may have in flight: the job's part of the
+    quota, at least one; without a quota, any number."""
     tree = placed.tree
     code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[reduction.hosts]]).min())
     mtu = MTU_BYTES.get(code, 4096)
@@ -257,9 +254,8 @@ def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[
 def _repeated(
     needs: list[list[int]], n: int, window: int, of_host: np.ndarray, back: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host
-    (edge ``of_host`` upwards, ``back`` down again) sends a piece when it has the result of the one
-    ``window`` before it."""
+    """Return the CSR dependencies of ``n`` pieces. Each piece has the dependencies ``needs``; in addition, each host
+    (edge ``of_host`` up, ``back`` down) sends a piece only when it has the result of the piece ``window`` before it."""
     edges = len(needs)
     owner, needed = _flat(needs)
     step = edges * np.arange(n)[:, None]

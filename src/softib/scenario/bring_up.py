@@ -27,10 +27,11 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["BringUp", "Progress", "bring_up"]
 
 WINDOW = 16384
-"""Window in process: 4 MiB of requests and of responses. Larger ones save calls, but leave the cache."""
+"""Window of a manager in the same process: 4 MiB of requests and of responses. A larger window saves calls but does not
+fit into the cache."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with (phase of the sweep, MADs sent in all, requests of this phase that wait)."""
+"""Called with (phase of the sweep, total MADs sent, waiting requests of this phase)."""
 
 
 @dataclass
@@ -91,11 +92,10 @@ def bring_up(
     """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the
     subnet is up.
 
-    Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables and states were written by MADs. Time
-    is virtual and advances only if nothing but a timeout can happen; ``clock_ps`` (picoseconds,
-    monotonic) adds a real one, for the seconds by phase in the report. ``plane`` are the fabric's
-    agents if they run already. ``config`` has all settings of the manager together, instead of
-    ``engine``, ``options`` and ``lmc``.
+    Afterwards ``fabric`` has the state that its devices would report: LIDs, forwarding tables and port states were
+    written by MADs. Time is virtual and advances only if nothing but a timeout can happen. ``clock_ps`` (picoseconds,
+    monotonic) adds real time, for the seconds by phase in the report. ``plane`` are the fabric's agents if they run
+    already. ``config`` has all settings of the manager together, instead of ``engine``, ``options`` and ``lmc``.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has),
     :class:`InputError` (a node that cannot host a manager), :class:`MadTimeout` (the host itself does not answer,
@@ -136,7 +136,7 @@ def _run(
     progress: Progress | None,
     clock_ps: Callable[[], int] | None,
 ) -> int:
-    """Carry MADs until the manager is idle; returns the time then."""
+    """Carry MADs until the manager is idle; return the time at which it is."""
     inbox: MadBatch | None = None
     skipped = now_ps
     started = clock_ps() if clock_ps else 0
@@ -181,8 +181,8 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
 
 
 def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
-    """Return the nodes that no directed route of the manager reaches. Routes and not GUIDs decide: two devices may
-    have the same GUID."""
+    """Return the nodes that no directed route of the manager reaches. Routes decide, not GUIDs: two devices may have
+    the same GUID."""
     db = sm.database
     path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
     node = np.full(db.n_nodes, fabric.port_node[port])

@@ -54,7 +54,7 @@ class RunClock:
 
     @property
     def device_ps(self) -> int:
-        """The time now on the devices' clocks."""
+        """Return the current time on the devices' clocks."""
         return self.base_ps + self.now_ps
 
     def start(self, steps: PacketSteps) -> None:
@@ -83,8 +83,8 @@ class RunClock:
         self.now_ps = steps.now_ps
 
     def _packets_until(self, next_ps: int, progress: Progress | None) -> bool:
-        """Run packets up to ``next_ps``, and take the samples that are due before it while messages
-        are under way. True: a MAD arrived."""
+        """Run packets up to ``next_ps``, and take the samples that are due before it while messages are in flight.
+        Return True if a MAD arrived."""
         steps, samples = self.steps, self.samples
         while samples is not None and steps.left > 0 and samples.next_ps < next_ps - 1:
             if steps.run_until(samples.next_ps + 1, progress):

@@ -56,7 +56,7 @@ class Parts:
         return f"they are on two subnets, of {self._named(large, 0)} and of {self._named(small)}{self._missing(small)}"
 
     def alone(self, part: int, what: str = "") -> str:
-        """Return the sentence that a part, with ``what``, has no link to other switches."""
+        """Return a sentence which states that a part, with ``what``, has no link to other switches."""
         n = len(self.switches(part))
         others = plural(n, "has no link to another switch", "have no link to other switches")
         return f"{self._named(part)}{what} {others}{self._missing(part)}"
@@ -70,8 +70,8 @@ class Parts:
         )
 
     def _missing(self, part: int) -> str:
-        """Return the cables of a part to others that are down; for one switch without any, its ports
-        without a link."""
+        """Return the cables of a part to other parts that are down; for a single switch without any, its ports without
+        a link."""
         f = self._f
         ends = f.source.down_cables
         parts = self._part[f.port_node[ends]]

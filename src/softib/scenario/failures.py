@@ -1,11 +1,10 @@
-"""A packet run in which links and switches fail, and the subnet manager re-routes on the same
-virtual clock.
+"""A packet run in which links and switches fail, with a subnet manager that re-routes on the same virtual clock.
 
     run = run_failures(fabric, messages, faults, options, settings)
     run.outcome, run.records, run.milestones, run.paths_back_ps
 
-``fabric`` becomes the fabric of the run: pass a copy. It must be up; with a manager it is
-brought up first, before time 0.
+``fabric`` is changed by the run: pass a copy. The fabric must be up; with a manager, that manager brings it up first,
+before time 0.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ LIGHT_SWEEP_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``config``: the manager's, None without one; ``node``: the manager's; ``manager_ps``: from
-    the arrival of a MAD at the manager to its reaction; ``times``: of the devices' processors."""
+    """``config``: configuration of the manager, None without one; ``node``: the node on which it runs; ``manager_ps``:
+    time from the arrival of a MAD at the manager to its reaction; ``times``: processing times of the devices."""
 
     config: SmConfig | None = field(default_factory=SmConfig)
     node: str | int | None = None
@@ -52,12 +51,16 @@ class ManagerSettings:
 
 @dataclass
 class FailureRun:
-    """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it
-    broke; ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in
-    this run); ``unreachable``: ends of paths in use that no live link joins to the rest. ``mads``:
-    sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets that found their
-    port inactive, ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost
-    its power."""
+    """Results of a run with faults.
+
+    * ``resent`` int64[messages] packets sent again.
+    * ``broken`` by fault: paths in use that it broke.
+    * ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in this run).
+    * ``unreachable``: ends of paths in use that no live link joins to the rest.
+    * ``mads``: sent, lost and answered, and VL15Dropped of all ports.
+    * ``discarded``: packets whose output port was inactive.
+    * ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost its power.
+    """
 
     outcome: Outcome
     records: list[FaultRecord]
@@ -158,7 +161,7 @@ def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
 
 
 def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:
-    """Return which of ``ends`` no live link joins to the largest part of the fabric (bool)."""
+    """Return the ports among ``ends`` that no live link joins to the largest part of the fabric (bool)."""
     peer = steps.net.port["peer"].astype(np.int64)
     ports = np.flatnonzero(peer >= 0)
     part = components(fabric.sizes.nodes, fabric.port_node[ports], fabric.port_node[peer[ports]])

@@ -1,7 +1,7 @@
-"""Faults of a packet run at their times: the effect of each on the fabric, and on the packets at that moment.
+"""Timed faults of a packet run: the effect of each on the fabric, and on the packets at that moment.
 
-Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a
-running fabric; the loss of packets comes from :mod:`softib.sim.packet.kernels.link.link_changes`'.
+Ports, counters and traps change as on a running fabric (:class:`softib.agents.link_faults.LinkFaults`); packets are
+lost by :mod:`softib.sim.packet.kernels.link.link_changes`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["OF_NODE", "FaultRecord", "FaultSchedule", "TimedFault"]
 
 OF_NODE = ("switch-down", "switch-up")
 TRAINED = "trained"
-"""Not a fault in a file: a downgraded link has trained."""
+"""Not a fault of a file: the time at which a downgraded link has trained."""
 
 
 @dataclass(frozen=True)
 class TimedFault:
-    """``kind`` of :mod:`softib.workloads.faults` at ``at_ps``, at ``where`` (a port or a switch by
-    name), with its options."""
+    """A fault: ``kind`` of :mod:`softib.workloads.faults`, time ``at_ps``, place ``where`` (a port or a switch by
+    name), and its options."""
 
     at_ps: int
     kind: str
@@ -44,9 +44,9 @@ class TimedFault:
 
 @dataclass
 class FaultRecord:
-    """The immediate effect of a fault. ``lost_on_wire``: packets on the cable, or in a switch
-    without power; ``discarded``: packets at the ports that face it (PortXmitDiscards). ``row``:
-    port, or node. ``happened`` is false when the run ended before."""
+    """The immediate effect of a fault. ``lost_on_wire``: packets on the cable, or in a switch without power;
+    ``discarded``: packets at the ports that face the fault (PortXmitDiscards). ``row``: row of the port, or of the
+    node. ``happened`` is False if the run ended earlier."""
 
     fault: TimedFault
     row: int
@@ -56,8 +56,8 @@ class FaultRecord:
 
 
 class FaultSchedule:
-    """The faults of a run in the order of their times, each once. ``happened(number)`` is called
-    after faults that were due, with the number of new ones. Raises :class:`UnknownName` and
+    """The faults of a run in the order of their times, each once. ``happened(number)`` is called after due faults were
+    applied, with their number. Raises :class:`UnknownName` and
     :class:`InputError` for places that the fabric does not have, and for a link that cannot train to these values."""
 
     def __init__(self, fabric: Fabric, faults: Sequence[TimedFault], plane: AgentPlane, clock: RunClock):

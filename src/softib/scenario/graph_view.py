@@ -18,12 +18,12 @@ __all__ = ["VlTables", "graph_of", "vls_of"]
 
 def graph_of(fabric: Fabric, dead: np.ndarray | None = None) -> SwitchGraph:
     """Return the graph of ``fabric`` as it is now: links whose two ends are LinkUp, ports with
-    their LIDs and LMCs. ``dead`` bool[ports]: ports whose links are down; a switch of which all are is not in it.
+    their LIDs and LMCs. ``dead`` bool[ports]: ports whose links are down; a switch whose ports are all down is left
+    out.
 
-    Nodes, ports and switches are the fabric's rows. End ports without a LID (0, or the permissive
-    65535 of a dump) are not in it, nor those that no manager reached
-    (:func:`~softib.fabric.end_ports.unmanaged_ends`). Raises :class:`~softib.errors.LimitError` if a LID is beyond
-    the unicast range.
+    Nodes, ports and switches are the fabric's rows. Left out are also end ports without a LID (0, or the permissive
+    65535 of a dump) and those that no manager reached (:func:`~softib.fabric.end_ports.unmanaged_ends`). Raises
+    :class:`~softib.errors.LimitError` if a LID is beyond the unicast range.
     """
     info = fabric.port_info
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
@@ -63,13 +63,13 @@ class VlTables(NamedTuple):
     sl2vl: np.ndarray
     """uint8[switches, ports + 1, ports + 1, 16] by input and output portnum."""
     data_vls: int
-    """Of the widest port."""
+    """Number of data VLs of the widest port."""
 
 
 def vls_of(fabric: Fabric, graph: SwitchGraph) -> VlTables:
     """Return the VLs as they are in the switches of ``graph``.
 
-    Where the output port does not operate the VL, the table has 15: such packets are dropped (IBA 7.6.6).
+    If the output port does not operate the VL, the table has 15: such packets are dropped (IBA 7.6.6).
     """
     most = int(graph.switch_nports.max(initial=0)) + 1
     table = np.full((graph.n_switches, most, most, 16), 15, np.uint8)

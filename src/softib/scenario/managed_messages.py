@@ -30,7 +30,7 @@ MAX_SL = 15
 
 
 class Managed(Protocol):
-    """A fabric with tables and the manager that states SLs for its paths; members as in
+    """A fabric with tables, and the manager that states SLs for its paths; members as in
     :class:`softib.analysis.routing.Routed`."""
 
     fabric: Fabric
@@ -42,9 +42,9 @@ class Managed(Protocol):
 
 
 def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: str, network: str) -> Messages:
-    """Return ``messages`` in the form in which ``layer`` sends it on ``managed``: with the messages of its all-reduces,
-    the SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
-    :class:`InputError` if the manager has no answer, and for what Ethernet does not have."""
+    """Return ``messages`` as ``layer`` sends it on ``managed``: with the messages of its all-reduces, the SLs of its
+    paths and the MLIDs of its groups; over TCP (``network``), without READs. Raises :class:`InputError` if the manager
+    has no answer, and for features that Ethernet does not have."""
     if network in ("roce", "tcp") and (messages.groups or messages.reductions):
         pattern = "multicast" if messages.groups else "aggregation in switches"
         raise InputError(f"{pattern} needs InfiniBand; the simulated Ethernet has none")
@@ -63,7 +63,7 @@ def with_stated_sls(managed: Managed, plane: Plane, messages: Messages) -> Messa
         return messages
     if managed.path_sl is None or _by_records(
         managed
-    ):  # a group's SL is in the member record, and the manager of aggregation nodes has theirs
+    ):  # the SL of a group is in its member record, and the aggregation manager has the SL of its trees
         asks &= (messages.src != messages.dst) & (messages.group == 0) & (messages.reduces == 0)
     stated = stated_sls(managed, plane, messages.src[asks], messages.dst[asks])
     if stated is None:
@@ -118,7 +118,7 @@ def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.nd
 
 
 def _by_records(of: Managed) -> bool:
-    """Return whether softib's administration answers, path by path."""
+    """Return whether softib's administration answers for each path separately."""
     config = of.config
     return of.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 

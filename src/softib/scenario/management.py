@@ -1,10 +1,9 @@
 """The management plane of a packet run: agents and a subnet manager whose MADs travel on the run's
 links.
 
-A MAD that has arrived is answered by the real agents, from the fabric of the run, so a table that a Set writes is
-in effect from that moment. The manager takes a step ``manager_ps`` after MADs arrive, and at its deadlines;
-computing routes takes no virtual time. Traps are sent after the agent's processing time, and
-are repeated until the manager represses them.
+Real agents answer a MAD that has arrived, from the fabric of the run, so a table that a Set writes is in effect from
+that moment. The manager takes a step ``manager_ps`` after MADs arrive, and at its deadlines; computing routes takes no
+virtual time. Traps are sent after the agent's processing time, and are repeated until the manager represses them.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ __all__ = ["ManagementPlane", "Milestones", "PathsInUse", "Station"]
 
 
 class PathsInUse:
-    """Paths of messages in both directions (acknowledgements take the second): end ports ``port``
-    and ``end`` (rows of ports) and ``lid``, a row each; none before :meth:`follow`.
+    """Paths of messages in both directions (acknowledgements take the second). Each has a row of end ports ``port`` and
+    ``end`` (rows of ports) and ``lid``; there are none before :meth:`follow`.
 
-    For each fault, in the order in which faults happen: ``broken``, how many paths it broke, and ``back_ps``, when
-    all of these led to their destination again (-1: not yet).
+    For each fault, in the order in which faults happen: ``broken``, the number of paths that it broke, and ``back_ps``,
+    the time at which all of these led to their destination again (-1: not yet).
     """
 
     def __init__(self, fabric: Fabric):
@@ -108,7 +107,7 @@ class PathsInUse:
 
 SMPS = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR)
 STEPS_AT_ONCE = 1000
-"""Steps in a row without a MAD after which the manager is considered stuck."""
+"""Number of consecutive steps without a MAD after which the manager is considered stuck."""
 
 
 @dataclass
@@ -165,8 +164,8 @@ class ManagementPlane:
 
     @property
     def idle(self) -> bool:
-        """Is nothing under way? Return whether no trap waits, and the manager is idle and expects
-        no response."""
+        """Return whether the management plane is idle: no trap waits, and the manager is idle and expects no
+        response."""
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
     def act(self) -> None:
@@ -179,7 +178,7 @@ class ManagementPlane:
             self._step()
 
     def _send_traps(self) -> None:
-        """Traps that devices raised, or must repeat: each is sent when the processor has made it."""
+        """Send the traps that devices raised or must repeat, each when the processor has made it."""
         self.traps.collect(self.clock.device_ps)
         while (trap := self.traps.take(self.clock.device_ps)) is not None:
             batch, port = trap
@@ -224,7 +223,7 @@ class ManagementPlane:
         self._wake_ps = min(self._wake_ps, max(now_ps, self._free_ps) + self.station.manager_ps)
 
     def _was_set(self, a: Arrived, attr: int) -> None:
-        """The effect of a Set of an SMP on packets, beside the tables that both share."""
+        """Apply the effect of an SMP Set on packets, beyond the tables that both share."""
         f, node, now_ps = self.fabric, int(self.fabric.port_node[a.end]), self.clock.now_ps
         if attr == SmpAttr.LFT:
             self.milestones.tables.append(now_ps)

@@ -1,5 +1,5 @@
-"""Requests to the subnet administration of a manager in process, as from hosts: the SLs of path records (IBA
-15.2.5.16: engine, QoS policy, partition), and multicast groups, whose members join, so that the manager writes the
+"""Requests to the subnet administration of a manager in the same process, like those of hosts: the SLs of path records
+(IBA 15.2.5.16: engine, QoS policy, partition), and multicast groups. Members join the groups, so the manager writes the
 switches' tables."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["NO_RECORD", "join_group", "joined_groups", "path_record_sls"]
 
 NO_RECORD = -1
 AT_ONCE = 8192
-"""Path records that are requested together."""
+"""Number of path records that are requested together."""
 PREFIX = 0xFE80000000000000
 MGID_PREFIX = 0xFF12_601B_FFFF_0000
 """Link-local, transient group of the default partition (IBA 4.1.1, RFC 4391's form)."""

@@ -45,9 +45,9 @@ ALL, NONE = Agreement(), Agreement(False, False, False)
 
 @dataclass(frozen=True)
 class Doubts:
-    """Possible errors by message. ``off_ps``: error of its latency; ``delay_ps``: how much later it
-    may arrive; ``first``, ``needs`` and ``before``: the messages that it waits for (``before``: the
-    previous one on its queue pair, -1: none)."""
+    """Possible errors by message. ``off_ps``: error of its latency; ``delay_ps``: how much later it may arrive;
+    ``first`` and ``needs``: the messages that it waits for; ``before``: the previous message on its queue pair (-1:
+    none)."""
 
     off_ps: np.ndarray
     delay_ps: np.ndarray
@@ -85,7 +85,7 @@ def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
     if not counts.any():
         return agreement
     a, b = (t[counts] for t in took)
-    share = LIMIT / 2  # the other half is the error allowed to the judged layer
+    share = LIMIT / 2  # the other half is left for the error of the other layer
     same = Agreement(
         bool(abs(other.arrived_ps.max() / judged.arrived_ps.max() - 1) <= share),
         bool(abs(b.mean() / a.mean() - 1) <= share),

@@ -42,11 +42,16 @@ def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Credits:
-    """Limits by sending port (float64[ports]). ``gbps``: maximum rate of one VL of the link (inf:
-    credits do not limit it); ``octets``: receive buffer of a VL at the other end; ``reach_m``:
-    longest cable over which that buffer keeps the link full; ``packet``: bytes of a full packet;
-    ``fit``: bytes of all full packets that the buffer holds; ``spare``: bytes of the rest of the
-    buffer; ``back_ps``: time from the first byte of a packet to the return of its credit."""
+    """Limits by sending port (float64[ports]).
+
+    * ``gbps``: maximum rate of one VL of the link (inf: credits do not limit it).
+    * ``octets``: receive buffer of a VL at the other end.
+    * ``reach_m``: longest cable over which that buffer keeps the link full.
+    * ``packet``: bytes of a full packet.
+    * ``fit``: bytes of all full packets that the buffer holds.
+    * ``spare``: bytes of the rest of the buffer.
+    * ``back_ps``: time from the first byte of a packet to the return of its credit.
+    """
 
     gbps: np.ndarray
     octets: np.ndarray
@@ -95,9 +100,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """Return the lead (ps, int64 by message) that a message has over the long-run rate of the
-    credits if it starts with all credits: it sends the bytes of one buffer at the link's rate, and
-    the next ones a round trip later. ``octets``: its bytes on the wire."""
+    """Return the lead (ps, int64 by message) that a message has over the long-run rate of the credits if it starts with
+    all credits: it sends one buffer of bytes at the link's rate, and the following ones a round trip later. ``octets``:
+    its bytes on the wire."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)

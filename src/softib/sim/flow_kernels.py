@@ -1,7 +1,7 @@
-"""Messages of a flow: all that send on one path at once have one rate, so a flow counts the bytes that
-each of them has been served, and a message ends when this count reaches its own value (virtual time;
-Demers, Keshav, Shenker, SIGCOMM 1989). A change of a rate costs one step per flow, whatever the number of its messages,
-and only the message that ends first has an event."""
+"""Messages of a flow (virtual time; Demers, Keshav, Shenker, SIGCOMM 1989). All messages that send on one path at once
+have one rate. So a flow counts the bytes that each of them has been served, and a message ends when this count reaches
+its own value. A change of a rate costs one step per flow, whatever the number of its messages, and only the message
+that ends first has an event."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ FOREVER = np.int64(1) << np.int64(62)
 
 @kernel
 def serve(fl, f, now):
-    """Count what the messages of flow f were served until now."""
+    """Add the bytes that the messages of flow f were served until now."""
     fl.served[f] += fl.rate[f] * (now - fl.last[f]) / 8000.0
     fl.last[f] = now
 
@@ -31,8 +31,8 @@ def end_of(fl, tr, i, now):
 
 @kernel
 def join(fl, li, ro, tr, ck, i, now):
-    """Message i begins to send: it joins its flow, in the order of ends; its event is set with the
-    new rate (:func:`settle`)."""
+    """Let message i begin to send: it joins its flow, in the order of ends, and gets its event with the new rate
+    (:func:`settle`)."""
     f = tr.flow[i]
     put(fl, li, ro, f)
     if fl.messages[f] == 1:
@@ -62,7 +62,7 @@ def join(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def part(fl, li, ro, tr, ck, i, now):
-    """Message i, the first of its flow, ended; the next one gets an event, now if it ends at the same
+    """Handle the end of message i, the first of its flow; the next one gets an event, now if it ends at the same
     time."""
     f = tr.flow[i]
     serve(fl, f, now)

@@ -1,5 +1,5 @@
-"""The fluid layer: every message has its max-min fair rate; rates change when messages begin and
-end. Messages that send on one path at once are one flow.
+"""The fluid layer: gives every message its max-min fair rate; rates change when messages begin and end. Messages that
+send on one path at once are one flow.
 
 It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
 the delay of a path without load. It does not model packets, credits and queues;
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""A message of fewer packets that shares its bottleneck ends with its last packet's turn, up to 1/20
-earlier than in the fluid layer."""
+"""A message of fewer packets than this that shares its bottleneck ends when its last packet has had its turn, up to
+1/20 earlier than in the fluid layer."""
 EXACT = 200
-"""Up to this number of flows that send, rates are those of the instant. With more, one begin or end changes
-little, and rates are computed again after a thousandth of the shortest message's time at the earliest; a
-message's time is off by about as much."""
+"""Largest number of sending flows for which rates are computed at every begin and end. With more flows, one begin or
+end changes little. Rates are then computed again after a thousandth of the shortest message's time at the earliest,
+and a message's time is off by about as much."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
     1: "waits at {} and at another full port: it gets less than messages that wait at one",
 }
-"""By reason of :mod:`~softib.sim.validity_kernels`."""
+"""Text for each reason of :mod:`~softib.sim.validity_kernels`."""
 STEP = 1 << 13
 """Messages between two calls of ``progress``."""
 CHANGES = 1 << 19
@@ -205,9 +205,8 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that a message may lose because others used credits (float64). It is the
-    message's whole lead over the long-run rate if it shares its path or waits for its queue
-    pair."""
+    """Return the time that a message may lose because other messages used the credits (float64). It is the message's
+    whole lead over the long-run rate if it shares its path or waits for its queue pair."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4

@@ -39,7 +39,7 @@ class Weights(NamedTuple):
     high_share: np.ndarray
     """Share of the high-priority table if both tables have data."""
     idle: np.ndarray
-    """No table serves the VL, although it serves others: its weight is 1 of the lowest."""
+    """True if no table serves the VL although a table serves others: the VL then has the lowest weight, 1."""
 
 
 def weights_of(fabric: Fabric, port: np.ndarray, vl: np.ndarray) -> Weights:
@@ -49,7 +49,7 @@ def weights_of(fabric: Fabric, port: np.ndarray, vl: np.ndarray) -> Weights:
     one packet each). Tables without entries, as before the manager writes them, serve all VLs equally.
     """
     tables = fabric.vl_arb[port].reshape(len(port), 2, 64, -1).reshape(len(port), 2, 128)
-    entries = tables.reshape(len(port), 2, 64, 2)  # low, high; VL and weight an entry
+    entries = tables.reshape(len(port), 2, 64, 2)  # low and high table; each entry is a VL and a weight
     wanted = (entries[..., 0] & 15) == vl[:, None, None]
     weight = (entries[..., 1] * wanted).sum(axis=2).astype(np.float64)
     written = entries[..., 1].any(axis=(1, 2))
@@ -149,15 +149,15 @@ def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> FluidColumns:
 
 
 def shared_paths(first: np.ndarray, channel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(flow, row)``: the flow of each message (int32), messages with the same channels in
-    the same order being one, and by flow one message of it."""
+    """Return ``(flow, row)``: the flow of each message (int32; messages with the same channels in the same order are
+    one flow), and one message of each flow."""
     lengths = np.diff(first)
     flow, row = np.zeros(len(lengths), np.int64), np.zeros(0, np.int64)
     for length in np.unique(lengths).tolist():
         of = np.flatnonzero(lengths == length)
         path = channel[first[of][:, None] + np.arange(length)]
         mixed = path.astype(np.uint64) @ MIX ** np.arange(1, length + 1, dtype=np.uint64)
-        order = np.argsort(mixed, kind="stable")  # equal paths side by side; what is compared is the path
+        order = np.argsort(mixed, kind="stable")  # puts equal hashes side by side; the comparison is by path
         new = np.ones(len(of), bool)
         new[1:] = (path[order[1:]] != path[order[:-1]]).any(axis=1)
         flow[of[order]] = len(row) + np.cumsum(new) - 1
@@ -177,10 +177,9 @@ def _paths_of(first: np.ndarray, channel: np.ndarray, row: np.ndarray) -> tuple[
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
-    """Return the paths with two kinds of extra channels: in front of
-    a link limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the
-    start, a separate one for each message with a static rate or without any link (to itself, or
-    between ports 0; ``port`` is -1)."""
+    """Return the paths with two kinds of extra channels. A link limited by credits has one in front of it, with the
+    rate of one VL (``port`` is -2 - port). A message with a static rate, or without any link (to itself, or between
+    ports 0), has one at the start of its path (``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))

@@ -25,8 +25,8 @@ messages that end ``later`` and ``sooner`` in its flow, ``entered`` ps, ``state`
 :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (number of messages that
 it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
 free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``,
-``position``, ``key`` ps. A computation uses the processor ``line``, which is ``busy`` until that time.
-Order of a queue pair and message rate: :mod:`softib.sim.fluid_tables`."""
+``position``, ``key`` ps. A computation uses the processor ``line``, which is busy until ``busy``. Order of a queue pair
+and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
 """The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
 they wait for its completion, 0 for its arrival."""
@@ -50,13 +50,12 @@ NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
 OVERDUE = 1 / 1000
-"""Where more flows than ``exact`` send, rates are computed again after this part of the time that messages
-take at the earliest."""
+"""If more flows than ``exact`` send, rates are computed again after this part of the shortest time of a message."""
 SHORT = 20 * 4096.0
-"""Messages of fewer bytes count as this many: packets go in turn, which the fluid layer does not model
+"""Messages of fewer bytes count as this many bytes: packets take turns, which the fluid layer does not model
 (:data:`softib.sim.fluid.FEW_PACKETS`)."""
 ADMITTED = -1
-"""Of ``gap_ps``: the message rate no longer delays it."""
+"""Value of ``gap_ps``: the message rate no longer delays the message."""
 
 
 @kernel
@@ -211,8 +210,8 @@ def compute(tr, ws, ck, do, i, now):
 
 @kernel
 def expected_ps(fl, li, tr, i):
-    """Return how long message i, which begins, would take if all messages on its fullest channel had
-    equal shares."""
+    """Return the time that message i, which begins, would take if all messages on its fullest channel had equal
+    shares."""
     f, least = tr.flow[i], np.inf
     for e in range(fl.first[f], fl.first[f + 1]):
         c = fl.channel[e]
@@ -222,9 +221,9 @@ def expected_ps(fl, li, tr, i):
 
 @kernel
 def may_wait(fl, ro, tr, ck, before, expected):
-    """Return for how many ps the last rates may stay: none up to ``exact`` flows; otherwise a small part of
-    what the fastest of the messages takes that this concerns: those that begin (``expected``) and, at its
-    rate, the next to end of each flow from ``before`` on in the round."""
+    """Return the time in ps for which the last rates may stay. It is 0 for up to ``exact`` flows. Otherwise it is a
+    small part of the time of the fastest message concerned: those that begin (``expected``), and of each flow of the
+    round from ``before`` on the message that ends next at its rate."""
     if ro.size.sending <= ck.clock.exact:
         return 0
     for k in range(before, ro.size.members):
@@ -287,8 +286,8 @@ def step(fl, li, ro, tr, ws, ck, do, now):
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
-    """Run until ``until`` messages have ended or ``pause`` changes of rates were made (returns 0),
-    nothing more happens (1) or the next event is after ``stop`` (2)."""
+    """Run until ``until`` messages have ended or rates have changed ``pause`` times (returns 0), nothing more happens
+    (1) or the next event is after ``stop`` (2)."""
     while True:
         event = tr.key[tr.queue[0]] if ck.clock.queued > 0 else FOREVER
         now = min(event, ck.clock.due)

@@ -29,12 +29,16 @@ __all__ = ["PhaseTables", "Phases", "shift_phases", "tables_of"]
 
 @dataclass(frozen=True)
 class PhaseTables:
-    """``hosts``: CA ports with an address. ``alike``: number of hosts, counted from the first, that
-    have a switch and adapters of one speed, so that loads determine a phase. It is 0 if loads never
-    do (several MTUs or SLs, latencies of a what-if, or cables longer than the reach of their
-    credits). ``edge``: rows of the switches that have links to hosts; ``links`` and ``ends`` are
-    :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`; ``rates``:
-    rates of the links to hosts (Gb/s), indexed by ``ends.rate_of``."""
+    """Tables from which phases of an all-to-all are computed.
+
+    * ``hosts``: CA ports with an address.
+    * ``alike``: number of hosts, counted from the first, that have a switch and adapters of one speed, so that loads
+      determine a phase. It is 0 if loads never do (several MTUs or SLs, latencies of a what-if, or cables longer than
+      the reach of their credits).
+    * ``edge``: rows of the switches that have links to hosts.
+    * ``links`` and ``ends`` are :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`.
+    * ``rates``: rates of the links to hosts (Gb/s), indexed by ``ends.rate_of``.
+    """
 
     hosts: int
     alike: int
@@ -89,8 +93,8 @@ def _one_sl(plane: Plane, hosts: int) -> int:
 
 
 def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
-    """Return which of the adapters' ports ``port`` send ``sl`` on a data VL (SL2VL: two SLs per
-    byte, the even one in the high bits)."""
+    """Return the adapters' ports among ``port`` that send ``sl`` on a data VL (SL2VL: two SLs per byte, the even one in
+    the high bits)."""
     pair = t.sl2vl[t.sl2vl_base[port], sl >> 1]
     return np.asarray((pair & 15 if sl & 1 else pair >> 4) < t.vls[port])
 

@@ -1,5 +1,5 @@
-"""The tables of messages of the fluid layer before the first event, and properties of adapters besides
-rates: the order of a queue pair's messages, and the message rate of an adapter."""
+"""The tables of messages of the fluid layer before the first event, and two properties of adapters: the order of a
+queue pair's messages, and the message rate."""
 
 from __future__ import annotations
 

@@ -7,18 +7,21 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor. ``receive``:
-for a send its receive, for a receive its send (-1: none). The operations ``to[first[i]:first[i +
-1]]`` wait for i. ``left``: number of operations that each waits for (a receive also waits for its
-message); ``ready``: ps when the last of them was done; ``ended``: ps (-1: not yet). ``pair``: for a
-send, the row of :data:`Pairs`."""
+"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor.
+
+* ``receive``: for a send its receive, for a receive its send (-1: none).
+* ``to``: the operations ``to[first[i]:first[i + 1]]`` wait for i.
+* ``left``: number of operations that each waits for (a receive also waits for its message).
+* ``ready``: ps when the last of them was done.
+* ``ended``: ps (-1: not yet).
+* ``pair``: for a send, the row of :data:`Pairs`.
+"""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
-"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps per
-byte on the wire, ps in addition for an inline message, for the first byte beyond that and for a packet
-of ``mtu``, ps from the arrival until the sender's completion; ``local``: both on one host. ``inline``:
-one element, the largest payload posted with the request; ``gap_ps``: one element, the inverse of its
-message rate."""
+"""By queue pair (ranks that send to each other; in recorded programs, also the tag): rows of both hosts; ps per byte on
+the wire; additional ps of an inline message, of the first byte beyond that, and of a packet of ``mtu``; ps from the
+arrival until the sender's completion; ``local``: both ranks are on one host. ``inline``: one element, the largest
+payload posted with the request; ``gap_ps``: one element, the inverse of its message rate."""
 
 COSTS = Rows(
     "What operations cost.",
@@ -42,7 +45,7 @@ messages and for messages of a single packet (``carried``: total ps of receiving
 pairs: the sender, the path of the last message, and the receiver."""
 
 ENVELOPE = 30
-"""Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
+"""Bytes of a packet in addition to its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
 
 
 @kernel
@@ -237,8 +240,8 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """The first byte of message i leaves. From here on, ``ready`` is the arrival, or the later time
-    when the receiver has received earlier messages, minus the present ``carried``."""
+    """Handle the departure of message i's first byte. ``ready`` then becomes the time of arrival (or the later time
+    when the receiver has received earlier messages) minus the present ``carried``."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
     program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -324,7 +327,7 @@ def received(program, busy, host, i, now, took):
 
 @kernel
 def arrive(program, pairs, costs, queue, busy, i, now):
-    """Message i arrives at its receiver's adapter. Messages are received one after another, single
+    """Handle the arrival of message i at its receiver's adapter. Messages are received one after another, single
     packets are interleaved, and messages of a queue pair stay in order. Return when its send has
     ended, or -1 if that was earlier."""
     k, r = program.pair[i], program.receive[i]

@@ -1,13 +1,12 @@
 """Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
 flows that a change affects.
 
-A channel is one VL of one link. The VLs of a link share its rate as in generalised processor
-sharing (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9). The
-share that a VL does not use goes to the others. The flows of one VL share equally. Rates are
-max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no
-flow is faster. :func:`refill` starts with the flows that a change affects and computes their rates
-while all others keep theirs. It then adds the flows whose bottleneck this removed, until every flow
-has one.
+A channel is one VL of one link. The VLs of a link share its rate in proportion to their weights in the VL arbitration
+tables (IBA 7.6.9), as in generalised processor sharing (Parekh and Gallager 1993). The share that a VL does not use
+goes to the others. The flows of one VL share equally. Rates are max-min fair if and only if each flow has a
+**bottleneck**: a channel that is full and on which no flow is faster. :func:`refill` starts with the flows that a
+change affects and computes their rates while all others keep theirs. It then adds the flows whose bottleneck this
+removed, until every flow has one.
 """
 
 import numpy as np
@@ -120,7 +119,7 @@ def enter_all(fl, li, ro, c, bound):
 
 @kernel
 def touch(fl, li, ro, i):
-    """A message of flow i ended: add the flows that shared its bottleneck; on a link with several VLs, all flows."""
+    """Add the flows that shared the bottleneck of a message that ended; on a link with several VLs, add all flows."""
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
         g = li.group[c]
@@ -291,8 +290,8 @@ def bind(fl, li, ro, c, level):
 
 @kernel
 def broken(fl, li, ro):
-    """Return whether there were any flows outside the round that no longer have a bottleneck, or
-    that have more than their share of a full channel; add them."""
+    """Add the flows outside the round that no longer have a bottleneck, or that have more than their share of a full
+    channel; return whether there were any."""
     stamp, before = ro.size.stamp, ro.size.members
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -339,7 +338,7 @@ def refill(fl, li, ro):
 
 @kernel
 def restamp(fl, ro):
-    """Start a new round with the same members: the marks that the last round left on channels become invalid."""
+    """Start a new round with the same members: the last round's marks on channels become invalid."""
     ro.size.stamp += 1
     for k in range(ro.size.members):
         fl.member[ro.members[k]] = ro.size.stamp

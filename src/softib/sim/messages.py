@@ -80,20 +80,26 @@ class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of
     :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
-    ``size`` int64: bytes of payload (of a READ: of its response). ``start_ps`` int64: earliest
-    begin. ``qp`` int32: messages with one ``qp`` share a queue pair of ``src`` and are sent in the
-    order of their rows. All of them have the same ``dst`` (UD: any). ``opcode`` (:class:`Opcode`)
-    and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15).
-    ``path_bits`` uint8: added to the base LIDs of both ends (modulo the LMC of the port).
-    ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`). ``job`` int32: its job.
-    ``receives`` int32: number of receives that the destination's program keeps posted on the queue
-    pair (0: always enough). ``repost_ps`` int64: delay from the arrival of a SEND until its receive
-    is posted again. For both, the first message of a queue pair counts. ``group`` int32: 0, or n:
-    the datagram goes to all members of ``groups[n - 1]`` except its sender; ``dst`` is any of them.
-    ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then
-    carries the sum of their ``value`` (int64) and its own. ``requests`` int64[k, 2]: for each
-    request, the row of the message that starts it and the row of the message whose arrival ends it.
-    ``reductions``: all-reduces not yet converted to messages over the trees of a fabric.
+    * ``size`` int64: bytes of payload (of a READ: of its response).
+    * ``start_ps`` int64: earliest begin.
+    * ``qp`` int32: messages with one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows.
+      All of them have the same ``dst`` (UD: any).
+    * ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8.
+    * ``sl`` int8 (:data:`PATH_SL` or 0–15).
+    * ``path_bits`` uint8: added to the base LIDs of both ends (modulo the LMC of the port).
+    * ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
+    * ``job`` int32: its job.
+    * ``receives`` int32: number of receives that the destination's program keeps posted on the queue pair (0: always
+      enough).
+    * ``repost_ps`` int64: delay from the arrival of a SEND until its receive is posted again. For both, the first
+      message of a queue pair counts.
+    * ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` except its sender;
+      ``dst`` is any of them.
+    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then carries the sum
+      of their ``value`` (int64) and its own.
+    * ``requests`` int64[k, 2]: for each request, the row of the message that starts it and the row of the message
+      whose arrival ends it.
+    * ``reductions``: all-reduces not yet converted to messages over the trees of a fabric.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for
     ``delay_ps[i]`` (for example, computation). It waits for the *completion* of a message that its own
@@ -275,8 +281,8 @@ def _column(value: Any, n: int, dtype: Any) -> np.ndarray:
 
 
 def joined(a: Messages, b: Messages) -> Messages:
-    """Concatenate both. Queue pairs and dependencies of ``b``, which has no groups, are numbered
-    after those of ``a``."""
+    """Return the messages of ``a`` and ``b``; queue pairs and dependencies of ``b``, which has no
+    groups, are numbered after those of ``a``."""
     names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
     joined_columns = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
     return Messages(

@@ -22,10 +22,10 @@ BLOCK = 64
 @dataclass(frozen=True)
 class Samples:
     """``octets`` int64[intervals, ports]: bytes that each port's link carried in each interval of
-    ``interval_ps`` (a packet counts when it begins to leave). ``queued`` int64[intervals, ports,
-    VLs]: bytes, in steps of 64, that waited for the port in receive buffers of its switch at the
-    end of the interval (None: the layer has no queues). When two intervals are joined, ``queued``
-    is the larger value. The last interval may be shorter."""
+    ``interval_ps`` (a packet counts when it begins to leave). ``queued`` int64[intervals, ports, VLs]: bytes, in
+    steps of 64, that waited for the port in receive buffers of its switch at the end of the interval (None: the layer
+    has no queues). When two intervals are joined, ``queued`` is the larger value. The last interval may be
+    shorter."""
 
     interval_ps: int
     end_ps: int
@@ -104,22 +104,24 @@ NEVER = -1
 class Outcome:
     """A run of one layer.
 
-    ``began_ps``, ``arrived_ps`` (the last byte is in the destination's memory) and ``completed_ps``
-    (the sender's completion): int64 by message, :data:`NEVER` if it did not happen. ``end_ps``:
-    virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by port of the
-    fabric: the increments of this run. ``agreement``: which results agree with the packet layer;
-    ``why_not`` gives the reasons why others do not. ``deadlock``: (port, VL) of a cycle of buffers
-    that wait for each other, empty if there is none. ``dissolved``: the same for a cycle that
-    HOQLife or lifetimes dissolved. ``notes``: text lines, for example on an unspecified SL.
-    ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …) give the effort of the
-    run. ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
-    :data:`~softib.fabric.counters.VL_COUNTERS`) exist only with an option of the packet layer.
-    ``values`` int64 by message: the value that it carried, if switches reduce. ``network``:
-    ``infiniband``, ``roce`` or ``tcp``. ``port_figures``, for Ethernet only: further figures of
-    each port by name (pause frames, drops, marks, queues, CPU of the host). ``samples``: loads and
-    queues over time, ``log``: events of watched packets
-    (:class:`~softib.sim.packet.log.PacketLog`); None unless requested. ``interrupted``: Ctrl-C
-    ended the run.
+    * ``began_ps``, ``arrived_ps`` (the last byte is in the destination's memory) and ``completed_ps`` (the sender's
+      completion): int64 by message, :data:`NEVER` if it did not happen.
+    * ``end_ps``: virtual time of the end.
+    * ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by port of the fabric: the increments of this run.
+    * ``agreement``: the results that agree with the packet layer; ``why_not``: the reasons why others do not.
+    * ``deadlock``: (port, VL) of a cycle of buffers that wait for each other, empty if there is none.
+    * ``dissolved``: the same for a cycle that HOQLife or lifetimes dissolved.
+    * ``notes``: text lines, for example on an unspecified SL.
+    * ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …) give the effort of the run.
+    * ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
+      :data:`~softib.fabric.counters.VL_COUNTERS`) exist only if an option of the packet layer requests them.
+    * ``values`` int64 by message: the value that it carried, if switches reduce.
+    * ``network``: ``infiniband``, ``roce`` or ``tcp``.
+    * ``port_figures``, for Ethernet only: further figures of each port by name (pause frames, drops, marks, queues,
+      CPU of the host).
+    * ``samples``: loads and queues over time, ``log``: events of watched packets
+      (:class:`~softib.sim.packet.log.PacketLog`); None unless requested.
+    * ``interrupted``: Ctrl-C ended the run.
     """
 
     layer: str

@@ -33,11 +33,11 @@ UNKNOWN_SWITCH_NS = SWITCH_OF["FDR"].latency_ns
 PS_PER_M = 5_000
 """Light in a cable: 5 ns a metre."""
 MAX_HOPS = 64
-"""Links of a path beyond which the tables must have a loop (the hop limit of IBA 14.2.1.2, more
-than any fabric has)."""
+"""Largest number of links of a path; with more, the tables must have a loop (the hop limit of IBA 14.2.1.2, more than
+any fabric has)."""
 HEADERS = 8 + 12 + 4
-"""LRH, BTH, ICRC: the bytes of each packet, besides the payload, that data counters include
-(IBA 16.1.3.5). The VCRC (2 bytes) is only on the wire."""
+"""LRH, BTH, ICRC: the bytes of each packet in addition to its payload that data counters include (IBA 16.1.3.5). The
+VCRC (2 bytes) is only on the wire."""
 VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
 """Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in
 each of UD, AETH in the first and the last packet of a READ's response and in acknowledgements,
@@ -57,14 +57,13 @@ WHY = {
 
 @dataclass(frozen=True)
 class Laid:
-    """Paths of messages: ``channel[first[i]:first[i + 1]]``; ``port`` int64 (16 × egress port + VL)
-    by channel.
+    """Paths of messages: ``channel[first[i]:first[i + 1]]`` are the channels of message i; ``port`` int64 (16 × egress
+    port + VL) by channel.
 
-    ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu``
-    bytes; ``why``: 0, or a key of :data:`WHY`: no path, and no channel. ``answers``
-    (:data:`~softib.sim.path_kernels.COUNTED` by port): data out and in, packets out and in of
-    acknowledgements and READ requests. READ data flows from the destination to the source:
-    ``delay_ps`` is that of the response.
+    ``delay_ps``: delay of the path, and ``back_ps``: of the acknowledgement's path, both without the adapters. ``mtu``
+    in bytes; ``why``: 0, or a key of :data:`WHY` if the message has no path and so no channel. ``answers``
+    (:data:`~softib.sim.path_kernels.COUNTED` by port): data out and in, packets out and in of acknowledgements and READ
+    requests. READ data flows from the destination to the source: ``delay_ps`` is that of the response.
     """
 
     first: np.ndarray
@@ -125,8 +124,8 @@ class Plane:
 
     @cached_property
     def gbps(self) -> np.ndarray:
-        """Return the data rate of each port's link (float64[ports]); if the file has none, that of
-        the slowest known link."""
+        """Return the data rate of each port's link (float64[ports]); if the file states none, that of the slowest known
+        link."""
         stated = port_gbps(self.fabric)
         linked = self.fabric.linked
         if not stated.any() and linked.any():
@@ -262,7 +261,7 @@ class Plane:
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
         """Return the times of messages other than those of their bytes."""
-        last = laid.first[1:] - 1  # only with a path; packets for a switch count as received at its port 0
+        last = laid.first[1:] - 1  # only messages with a path; packets for a switch count as received at its port 0
         onto = laid.port[laid.channel[np.maximum(last, 0)]] // 16 if len(laid.channel) else np.zeros(len(m), np.int64)
         times = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
         if self.scale.latency != 1:
@@ -292,7 +291,7 @@ class Plane:
             * 500
         )
         half = np.asarray(halves[self.speed_codes[self.ends]])
-        if len(self.inside):  # no adapter: only the time to reduce a packet
+        if len(self.inside):  # no adapter, only the time to reduce a packet
             half = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, half)
         return half
 
@@ -390,7 +389,7 @@ def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
     once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]
     once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
-    payload = np.where(m.opcode == Opcode.ATOMIC, 0, -(-m.size // 4) * 4)  # an ATOMIC's operands are its header
+    payload = np.where(m.opcode == Opcode.ATOMIC, 0, -(-m.size // 4) * 4)  # an ATOMIC's operands are in its header
     return np.where(m.computes, 0, (packets * each + once + payload) // 4)
 
 

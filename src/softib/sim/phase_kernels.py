@@ -1,10 +1,9 @@
 """Shift phases: host i sends to host i + k, all hosts wait, then the next k follows. In a phase all
 messages have one size and begin at once. The busiest channel is the one with the most bytes per
-Gb/s. It gives the smallest share from the start, its flows end together, and no other flow ever has
-a smaller rate. So the last flow ends when this channel has sent its bytes. With path delays the
-phase ends later by at most the longest of all delays, and by at least the longest delay of a flow
-on a busiest channel; if these two differ, the caller runs the fluid layer. A path is followed from
-a switch to a host: all hosts of that switch use it.
+Gb/s. It gives the smallest share from the start, its flows end together, and no other flow ever has a smaller rate. So
+the last flow ends when this channel has sent its bytes. With path delays the phase ends later by at most the longest of
+all delays, and by at least the longest delay of a flow on a busiest channel; if these two differ, the caller runs the
+fluid layer. A path is followed from a switch to a host: all hosts of that switch use it.
 """
 
 import numpy as np

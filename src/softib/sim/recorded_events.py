@@ -21,8 +21,8 @@ class Event(IntEnum):
 class RecordedThread:
     """Events of a thread by column: ``ns`` when each call began (one clock for all processes),
     ``compute`` ns computed so far, ``type`` (:class:`Event`), and ``opcode``, ``qpn``, ``peer`` and
-    ``octets`` as described in ``record.h``. ``rank`` from the launcher, or None; ``away``: ns without a
-    processor before it posted or began something, when it was not waiting for a message."""
+    ``octets`` as described in ``record.h``. ``rank`` from the launcher, or None; ``away``: ns without a processor
+    before the thread posted or began something, while it was not waiting for a message."""
 
     pid: int
     tid: int

@@ -41,8 +41,8 @@ __all__ = [
 
 
 def random_pairs_limit(network: Network, partitions: Iterable[np.ndarray]) -> float:
-    """Return upper bound of the mean relative rate of random pairs
-    (:func:`softib.sim.static.effective_bisection`), 0 to 1.
+    """Return an upper bound of the mean relative rate of random pairs (:func:`softib.sim.static.effective_bisection`),
+    0 to 1.
 
     Each of ``partitions`` (int64[switches], parts from 0) divides the hosts into parts. A flow
     between parts crosses a link that leaves its part, so these flows together get at most the
@@ -118,12 +118,12 @@ class Shifts:
 class Bisection:
     """Effective bisection bandwidth over random pairs.
 
-    ``relative``: mean over flows and samples of the flow's rate divided by the rate of its hosts'
-    links; ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the
-    sum over all flows of one direction (half of the flows); ``full_gbps``: the same sum if flows
-    shared no link inside the fabric. ``load`` is the mean over samples of the flows on each channel
-    (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the sample with the
-    smallest rates.
+    * ``relative``: mean over flows and samples of the flow's rate divided by the rate of its hosts' links.
+    * ``spread``: standard deviation of the sample means.
+    * ``gbps``: mean over samples of the sum over all flows of one direction (half of the flows).
+    * ``full_gbps``: the same sum if flows shared no link inside the fabric.
+    * ``load`` is the mean over samples of the flows on each channel (float64[channels]), ``worst`` the most in any
+      sample, ``peak`` those of the sample with the smallest rates.
     """
 
     samples: np.ndarray
@@ -147,7 +147,7 @@ class Bisection:
 
 
 CHANNELS = 8
-"""Channels of a path in a tree of four tiers; longer ones are walked twice."""
+"""Number of channels of a path in a tree of four tiers; longer paths are walked twice."""
 
 
 def _paths(flows: int) -> Any:

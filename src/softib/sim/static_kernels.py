@@ -2,9 +2,9 @@
 that they use.
 
 Channels are numbered as in :class:`softib.sim.static_network.Network`: switch links, then the
-injection channel of each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is
-the channel that leaves switch ``s`` by ``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads
-to (-1 = a host).
+injection channel of each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is the channel that
+leaves switch ``s`` through ``portnum`` (-1 = none), ``chan_to[c]`` the switch at the end of channel ``c`` (-1 = a
+host).
 
 With a clock, each message or computation begins when all its dependencies are done.
 """
@@ -15,18 +15,18 @@ from softib.jit import kernel, table
 from softib.sim.loggops_kernels import drop_first, push
 
 Delays = table("Delays", "start think request sends forth answer")
-"""ps by message: earliest start, delay after its dependencies, until its data leaves, until its
-last byte has left (-1: impossible), until that arrives, from then until the sender's completion."""
+"""Times in ps by message: earliest start; delay after its dependencies; from its begin until its data leaves; until its
+last byte has left (-1: impossible); until that byte arrives; from then until the sender's completion."""
 
 Waits = table("StaticWaits", "first to left ready")
 """By message: ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]``: the number of
 dependencies of i that are not done, ``ready[i]``: when the last of them was done (ps, 0)."""
 
 Shared = table("StaticShared", "first channel link octets single ps_byte link_free short_free processor processor_free")
-"""Serial resources: ``link[channel[first[i]:first[i + 1]]]`` are the links of message i, which
-puts ``octets[i]`` on each at ``ps_byte`` of the link; ``link_free``: busy until (ps, float64),
-``short_free``: busy with messages of a ``single`` packet until. ``processor``: that of a
-computation, -1 for a message; ``processor_free``: busy until."""
+"""Serial resources. ``link[channel[first[i]:first[i + 1]]]`` are the links of message i, which puts ``octets[i]`` on
+each at the link's ``ps_byte``; ``link_free``: the time until which a link is busy (ps, float64); ``short_free``: the
+same for messages of a ``single`` packet. ``processor``: the processor of a computation, -1 for a message;
+``processor_free``: the time until which it is busy."""
 
 
 @kernel
@@ -173,7 +173,7 @@ def flow_shares(net, src, dst, loads, rate, paths, share, worst):
 
 @kernel
 def shift_loads(net, order, shifts, loads, rate, full, mean):
-    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return the number of
+    """Add 1 to ``loads[k, c]`` for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return the number of
     flows without a path.
 
     Unless ``mean`` is empty, ``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) /
@@ -237,9 +237,9 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
 
 @kernel
 def step_of(first, to, left, step, ready):
-    """Longest chain of dependencies before each message in ``step``; ``to[first[i]:first[i + 1]]``
-    wait for i, ``left[i]`` is the number of dependencies of i (0 at the end, except in cycles).
-    Returns how many messages neither are in a cycle nor depend on one."""
+    """Write the longest chain of dependencies before each message to ``step``; ``to[first[i]:first[i + 1]]`` wait for
+    i, ``left[i]`` is the number of dependencies of i (0 at the end, except in cycles). Returns how many messages
+    neither are in a cycle nor depend on one."""
     n = 0
     for i in range(len(left)):
         if left[i] == 0:
@@ -261,9 +261,9 @@ def step_of(first, to, left, step, ready):
 
 @kernel
 def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
-    """``took[i]`` at least the ps that the busiest link of message i's path needs for the
-    ``octets`` of all messages of its step. Messages of step k are ``order[bounds[k]:bounds[k +
-    1]]``; ``loads`` must be zeros by link, and is reset to zeros."""
+    """Raise ``took[i]`` to the ps that the busiest link of message i's path needs for the ``octets`` of all messages of
+    its step. Messages of step k are ``order[bounds[k]:bounds[k + 1]]``; ``loads`` must be zeros by link, and is reset
+    to zeros."""
     for k in range(len(bounds) - 1):
         for r in range(bounds[k], bounds[k + 1]):
             i = order[r]

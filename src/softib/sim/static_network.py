@@ -20,16 +20,15 @@ Flows = tuple[np.ndarray, np.ndarray]
 
 
 def shift(order: np.ndarray, k: int) -> Flows:
-    """Host ``order[i]`` sends to ``order[(i + k) mod n]``: one step of a linear-shift all-to-all."""
+    """Return the pattern in which host ``order[i]`` sends to ``order[(i + k) mod n]``: one step of a linear-shift
+    all-to-all."""
     order = np.asarray(order, np.int64)
     return order, np.roll(order, -k)
 
 
 def ring(order: np.ndarray, rail: np.ndarray | None = None) -> Flows:
-    """Each host sends to the next in ``order``; with ``rail`` (int[hosts]) every rail is a separate
-    ring.
-    Multi-rail
-    collectives run one ring per rail, so that no step crosses rails.
+    """Return the pattern in which each host sends to the next in ``order``; with ``rail`` (int[hosts]) every rail is a
+    separate ring. Multi-rail collectives run one ring per rail, so that no step crosses rails.
     """
     order = np.asarray(order, np.int64)
     if rail is None:
@@ -42,8 +41,8 @@ def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
     """Return a random perfect matching between two random halves of ``hosts``, both directions
     (with an odd number one host is left out).
 
-    The pattern of effective bisection bandwidth: Hoefler, Schneider, Lumsdaine, "Multistage
-    switches are not crossbars", CLUSTER 2008.
+    This is the pattern of effective bisection bandwidth: Hoefler, Schneider, Lumsdaine, "Multistage switches are not
+    crossbars", CLUSTER 2008.
     """
     mixed = rng.permutation(np.asarray(hosts, np.int64))
     half = len(mixed) // 2
@@ -183,12 +182,12 @@ class Network:
 
     @cached_property
     def link_owner(self) -> np.ndarray:
-        """Switch that each switch link leaves (int32[L])."""
+        """Return the switch that each switch link leaves (int32[L])."""
         return np.repeat(np.arange(self.graph.n_switches, dtype=np.int32), np.diff(self.graph.first))
 
     @property
     def host_gbps(self) -> np.ndarray:
-        """Rate of each host's own link (float64[H])."""
+        """Return the rate of each host's own link (float64[H])."""
         return self.rate[self.n_links : self.n_links + self.n_hosts]
 
     @cached_property

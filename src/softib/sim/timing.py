@@ -29,14 +29,19 @@ HEADER = 42
 
 @dataclass(frozen=True)
 class Timing:
-    """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0
-    for all others); ``forth_ps``: from the departure of its last byte at the link's rate to the
-    arrival in memory, the sum of all delays except queues; ``answer_ps``: from the arrival until the
-    sender's completion (negative if that is earlier); ``ramp_ps``: the part of ``forth_ps``
-    by which packets are slower than the link until the adapter fetches at its full rate;
-    ``memory_ps``: the part of ``forth_ps`` for the last packet into memory; ``behind_ps``: the same
-    after another packet, at the full rate; ``lead_ps``: from its begin until its first byte, or a
-    READ's request, leaves the adapter; ``ramped`` bool: the message ends before the ramp does."""
+    """Times of messages in ps, int64 by message ("its" is the message's).
+
+    * ``request_ps``: from its begin until a READ's data begins to leave (0 for all others).
+    * ``forth_ps``: from the departure of its last byte at the link's rate to the arrival in memory, the sum of all
+      delays except queues.
+    * ``answer_ps``: from the arrival until the sender's completion (negative if that is earlier).
+    * ``ramp_ps``: the part of ``forth_ps`` by which packets are slower than the link until the adapter fetches at its
+      full rate.
+    * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.
+    * ``behind_ps``: the same after another packet, at the full rate.
+    * ``lead_ps``: from its begin until its first byte, or a READ's request, leaves the adapter.
+    * ``ramped`` bool: the message ends before the ramp does.
+    """
 
     request_ps: np.ndarray
     forth_ps: np.ndarray
@@ -60,11 +65,11 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     """Return :class:`Timing` of messages on their paths; ``gbps``: of the link through which each
     one's data arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
 
-    A WRITE or SEND: half a pair of adapters, fetching of payload that is not inline, the path, the
-    other half, the last packet into memory (after the previous one, if writing that to memory takes
-    longer than the last packet on the wire); the acknowledgement leaves ``ack_ns`` after the arrival of
-    the last packet, takes the reverse path, and the program sees it ``cqe_ns`` later. A READ's request
-    takes the path to the responder, and an ATOMIC's response the reverse path.
+    For a WRITE or SEND, the times are: half a pair of adapters, fetching of payload that is not inline, the path, the
+    other half, and the last packet into memory (after the previous one, if writing that to memory takes longer than the
+    last packet on the wire). The acknowledgement leaves ``ack_ns`` after the arrival of the last packet and takes the
+    reverse path, and the program sees it ``cqe_ns`` later. A READ's request takes the path to the responder, and an
+    ATOMIC's response the reverse path.
     """
     half, cqe, ack = half_ps[m.src], profile.cqe_ns * 1000, profile.ack_ns * 1000
     mtu = np.maximum(laid.mtu, 1)

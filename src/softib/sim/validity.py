@@ -1,4 +1,4 @@
-"""Features of a fabric or workload that the packet layer does not model."""
+"""Features of a fabric or workload that a layer does not model."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:
-    """Return a line if adapters of several generations take part: ``layer`` uses PCIe, message rate
-    and fetching of one generation for all."""
+    """Return a line if adapters of several generations take part: ``layer`` uses PCIe rate, message rate and fetching
+    time of one generation for all."""
     speeds = _adapter_speeds(fabric, ends[np.unique(np.concatenate([m.src, m.dst]))]) if len(m) else []
     if len(speeds) < 2:
         return ()

@@ -58,7 +58,7 @@ def doubt_at(fl, do, now, i, c, reason):
 
 @kernel
 def forget(do, f):
-    """Flow f begins: clear what earlier messages left."""
+    """Flow f begins: clear the values left by earlier messages."""
     do.bottleneck[f] = -1
     do.least_ps[f] = np.int64(1) << np.int64(62)
     do.most_ps[f] = 0
@@ -73,7 +73,7 @@ def forget(do, f):
 
 @kernel
 def widen(do, f, forth_ps):
-    """A message with this delay joins flow f."""
+    """Widen the spread of flow f for a message with this delay that joins it."""
     do.least_ps[f] = min(do.least_ps[f], forth_ps)
     do.most_ps[f] = max(do.most_ps[f], forth_ps)
 
@@ -284,7 +284,7 @@ def hand_on(do, i, k, by_completion):
 
 @kernel
 def leave(fl, do, i, tail_ps):
-    """The last byte of a message of flow i reaches the end of its path at ``tail_ps``."""
+    """Record that the last byte of a message of flow i reaches the end of its path at ``tail_ps``."""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]

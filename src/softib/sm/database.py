@@ -259,7 +259,7 @@ class Database:
         return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 
     def port_name(self, port: int) -> str:
-        """``leaf-3[40]``"""
+        """Return the port's name, ``leaf-3[40]``."""
         return f"{self.name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
 
     def with_names(self, text: str) -> str:

@@ -108,7 +108,7 @@ class Responder:
         out: list[MadBatch] = []
         if inbox is None or not len(inbox):
             return inbox, out
-        head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])  # one check of each MAD, at four bytes
+        head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])  # each MAD is checked once, by its first four bytes
         answers = (head[:, METHOD_AT] >= RESPONSE_BIT) & (head[:, CLASS_AT] != MgmtClass.SM_REPLICA)
         if (answers & (head[:, CLASS_AT] != MgmtClass.SUBN_ADM)).all():
             return inbox, out
@@ -132,7 +132,7 @@ class Responder:
         return inbox, out
 
     def _answer(self, now_ps: int, requests: MadBatch, db: Database) -> MadBatch:
-        """Answers to requests and traps. Only a master is the subnet administrator."""
+        """Answer requests and traps. Only a master is the subnet administrator."""
         master = self.mastership
         to_sa = requests.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
         if to_sa.all() and master.state == SmState.MASTER:

@@ -1,7 +1,5 @@
-"""The administrator's state while the manager is master: everything that outlives a query (IBA 15.4).
-
-That is: groups, subscriptions and services; notices of GIDs (traps 64, 65) and of groups (66, 67);
-reports that are not acknowledged; queries that wait for tables of devices.
+"""The administrator's state while the manager is master (IBA 15.4): groups, subscriptions and services; notices of GIDs
+(traps 64, 65) and of groups (66, 67); reports that are not acknowledged; queries that wait for tables of devices.
 """
 
 from __future__ import annotations
@@ -118,7 +116,8 @@ class SaManager:
         self._restored = np.array(sorted(copy.here), np.uint64)
 
     def open(self, subnet: Subnet, members: Members) -> None:
-        """A sweep ended. Absent ports are removed, and subscribers get GID In Service and Out of Service notices."""
+        """Handle the end of a sweep: absent ports are removed, and subscribers get GID In Service and Out of Service
+        notices."""
         before, first = self.registered, self.subnet is None
         self._requested.clear()
         if first:
@@ -302,7 +301,7 @@ class SaManager:
         self._report(notice, gid)
 
     def _events(self) -> None:
-        """Groups that were created or ended."""
+        """Report groups that were created or ended."""
         for trap, mgid in self.multicast.events:
             octets = np.frombuffer(mgid, ">u8")
             self._report_gid(trap, (int(octets[0]), int(octets[1])))
@@ -323,7 +322,7 @@ class SaManager:
     # -- the wire --
 
     def acknowledged(self, now_ps: int, inbox: MadBatch) -> None:
-        """Answers to reports."""
+        """Handle answers to reports."""
         self._reports.receive(now_ps, inbox)
         self._reports.completed()
 

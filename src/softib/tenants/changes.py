@@ -187,11 +187,12 @@ def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: s
 
 
 def put_tenant(draft: Draft, tenant: Tenant) -> str:
-    """Create a tenant, or change its limit."""
+    """Create a tenant, or change its limit and ports."""
     if not tenant.name.strip() or len(tenant.name) > 64 or not tenant.name.isprintable():
         raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
     draft.tenants[tenant.name] = tenant
-    return f"tenant {tenant.name}: at most {counted(tenant.limit, 'partition')}"
+    ports = "any port" if tenant.ports is None else counted(len(tenant.ports), "port")
+    return f"tenant {tenant.name}: at most {counted(tenant.limit, 'partition')}, {ports}"
 
 
 def remove_tenant(draft: Draft, name: str) -> str:
@@ -204,7 +205,8 @@ def remove_tenant(draft: Draft, name: str) -> str:
 
 def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None:
     """Raise :class:`Refused` if a change, for example an undo or a restore, leaves a partition or an account without
-    its tenant, or a tenant with more partitions than its limit. ``accounts_of``: names of a tenant's accounts."""
+    its tenant, a tenant with more partitions than its limit, or a port with two tenants. ``accounts_of``: names of
+    a tenant's accounts."""
     for name, tenant in draft.tenants.items():
         count, accounts = draft.partitions_of(name), accounts_of(name) if tenant is None else []
         if tenant is None and count:
@@ -215,11 +217,22 @@ def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None
             raise Refused(
                 f"{name} has {counted(count, 'partition')}, more than the limit of {tenant.limit}; delete some first"
             )
+        _check_ports(draft, name, tenant)
     for pkey, partition in draft.partitions.items():
         if partition is not None and partition.tenant and draft.tenant(partition.tenant) is None:
             raise Refused(
                 f"{pkey_text(pkey)} belongs to tenant {partition.tenant}, which does not exist; make it first"
             )
+
+
+def _check_ports(draft: Draft, name: str, tenant: Tenant | None) -> None:
+    """Raise :class:`Refused` if a port newly assigned to ``tenant`` belongs to another tenant."""
+    old = draft.base.tenant(name)
+    new = set((tenant and tenant.ports) or ()) - set((old and old.ports) or ())
+    for other in map(draft.tenant, draft.names() - {name} if new else ()):
+        if other is not None and (both := new.intersection(other.ports or ())):
+            raise Refused(f"port {min(both)} is assigned to tenant {other.name}; remove it there first")
+    _check_owners(draft, Partition(0, tenant=name), (int(guid, 16) for guid in sorted(new)))
 
 
 def check_keys(draft: Draft, occupied: Occupied) -> None:
@@ -307,7 +320,7 @@ def _check_owners(draft: Draft, partition: Partition, guids: Iterable[int]) -> N
             other = draft.partition(pkey)
             if other is not None and other.tenant not in ("", partition.tenant):
                 raise Refused(
-                    f"port {guid_text(guid)} would return to tenant {partition.tenant}, and is in {pkey_text(pkey)} of "
+                    f"port {guid_text(guid)} would belong to tenant {partition.tenant}, and is in {pkey_text(pkey)} of "
                     f"tenant {other.tenant} now; remove it there first"
                 )
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
-from softib.tenants.model import guid_text, pkey_text
+from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
 
 __all__ = ["Difference", "Drift", "Drifts"]
 
@@ -36,6 +36,12 @@ class Drift:
     def difference(self) -> Difference:
         """Return (PortGUID, missing P_Keys, extra P_Keys)."""
         return self.guid, self.missing, self.extra
+
+    def follows(self, managers: Set[int]) -> bool:
+        """Return whether the difference is that of a port which was, or is now, one of the ``managers``: full
+        membership of the default partition goes with the master."""
+        keys = {*self.missing, *self.extra}
+        return self.guid in managers and all(key & DEFAULT_BASE == DEFAULT_BASE for key in keys)
 
     def __str__(self) -> str:
         keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))

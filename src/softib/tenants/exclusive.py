@@ -8,7 +8,7 @@ import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.foreign_text import shown
 from softib.live.instances import services_path
 
@@ -58,7 +58,7 @@ def lock_subnet(name: str, folder: Path) -> ExitStack:
         held.enter_context(lock(place / f"{name.replace('/', '-')}.lock", f"the tenants of {name}", folder))
         return held
     except OSError as error:
-        raise InputError(f"{place}: cannot be used for locks: {error.strerror or error}") from None
+        raise InputError(f"{place}: cannot be used for locks: {os_reason(error)}") from None
 
 
 def _remove_if_empty(folder: Path) -> None:

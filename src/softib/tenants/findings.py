@@ -1,20 +1,24 @@
-"""Partitions that do not isolate their members, or do not work: findings for the operator."""
+"""Refused packets, and partitions that do not isolate their members or do not work: findings for the operator."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from softib.plural import counted
+from softib.tenants.intruders import BAD_QKEY
+from softib.tenants.intrusions import Intrusion
 from softib.tenants.model import DEFAULT_BASE, FULL_BIT, guid_text, pkey_text
 from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 
-__all__ = ["Finding", "partition_findings"]
+__all__ = ["Finding", "intrusion_findings", "partition_findings"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``.
+    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
+    ``requests``.
     ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is present."""
 
     kind: str
@@ -27,6 +31,29 @@ class Finding:
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
     """Return the errors in the partitions of ``state`` at the ports of ``view``."""
     return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
+
+
+def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s: float) -> list[Finding]:
+    """Return refused packets by sender, target and key; those of the service's port in the default partition are
+    one finding."""
+    out, here, refused = list[Finding](), guid_text(view.here), list[Intrusion]()
+    for one in intrusions:
+        ended_s = one.ended_s(now_s)
+        from_service = one.where == here and one.trap != BAD_QKEY and one.key & DEFAULT_BASE == DEFAULT_BASE
+        if not from_service:
+            out.append(Finding("intruder", one.where, str(one), one.begun_s, ended_s))
+        elif ended_s is None:
+            refused.append(one)
+    if refused:
+        port = view.ports.get(view.here)
+        text = (
+            f"{counted(sum(one.count for one in refused), 'request')} of this service from "
+            f"{port.name if port is not None else here}, for example for counters, "
+            f"were refused for their P_Key: its port is a limited member of the default partition, as are the others; "
+            f"add it to 0x7fff as a full member, or run the service on the subnet manager's host"
+        )
+        out.append(Finding("requests", here, text, min(one.begun_s for one in refused)))
+    return out
 
 
 def _default(state: State, view: SubnetView) -> list[Finding]:

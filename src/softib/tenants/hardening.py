@@ -7,11 +7,12 @@ from __future__ import annotations
 import numpy as np
 
 from softib.diags.finding import Location
-from softib.diags.hardening.evidence import EndPort, Evidence, Manager
+from softib.diags.hardening.evidence import DEFAULT_BASE, FULL, EndPort, Evidence, Manager, Service
 from softib.diags.hardening.rules import OPENSM_KEY
 from softib.errors import PeerError
+from softib.foreign_text import shown as shown_name
 from softib.iba.constants import SmpAttr
-from softib.iba.sa import PKeyTableRecord, PortInfoRecord
+from softib.iba.sa import PKeyTableRecord, PortInfoRecord, SaStatus, ServiceRecord
 from softib.iba.smp import PortInfo, SMInfo, SwitchInfo
 from softib.live.subnet_reader import Progress, SubnetReader
 from softib.live.umad_client.wire import MadWire
@@ -27,7 +28,10 @@ __all__ = ["read_evidence"]
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
 MOST_RECORDS = 64
-"""Number of PortInfoRecords requested from the administration: it treats all of them in the same way."""
+"""Number of PortInfoRecords requested from the administration: it treats all of them in the same way; and number of
+ports whose services are read one by one."""
+OPEN_PKEYS = (0, DEFAULT_BASE, DEFAULT_BASE | FULL)
+"""P_Keys of services that hosts of all partitions may find."""
 
 
 def read_evidence(
@@ -153,3 +157,35 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
             return
         if answer.good and int(PortInfoRecord.mkey.get(answer.record)):  # type: ignore[attr-defined]
             evidence.mkey_records.append(_location(db, row))
+    _services(wire, master, db, rows, evidence)
+
+
+def _services(wire: MadWire, master: int, db: Database, rows: np.ndarray, evidence: Evidence) -> None:
+    """Read the services that the administration returns to this host: with one Get if there is at most one, with one
+    for each port if a Get matches several (IBA 15.4.4)."""
+    ask = lambda fields: ask_administration(wire, master, ServiceRecord, fields)
+    answers = [ask({})]
+    if answers[0].status == SaStatus.TOO_MANY_RECORDS:
+        prefixes = PortInfo.gid_prefix.get(db.port_info[rows])
+        answers = []
+        for row, prefix in zip(rows[:MOST_RECORDS].tolist(), prefixes[:MOST_RECORDS].tolist(), strict=True):
+            gid = (int(prefix), int(db.port_guid[row]))
+            answers.append(ask({"service_gid": gid}))
+            for pkey in OPEN_PKEYS if answers[-1].status == SaStatus.TOO_MANY_RECORDS else ():
+                answers.append(ask({"service_gid": gid, "service_pkey": pkey}))
+                if answers[-1].status == SaStatus.TOO_MANY_RECORDS:
+                    evidence.services.append(Service(gid[1], pkey, "several services"))
+        if len(rows) > MOST_RECORDS:
+            evidence.unread.append(f"services of {counted(len(rows) - MOST_RECORDS, 'port')}")
+    records = {one.record.tobytes(): one.record for one in answers if one.good}
+    evidence.services += [_service(record) for record in records.values()]
+
+
+def _service(record: np.ndarray) -> Service:
+    name = bytes(ServiceRecord.service_name.get(record)).rstrip(b"\0").decode("utf-8", "replace")
+    number = int(ServiceRecord.service_id.get(record))
+    return Service(
+        int(ServiceRecord.service_gid.get(record)[1]),
+        int(ServiceRecord.service_pkey.get(record)),
+        f"service {shown_name(name)}" if name else f"service {number:#x}",
+    )

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from softib.errors import InputError, PeerError
+from softib.errors import InputError, PeerError, os_reason
 from softib.foreign_text import shown
 from softib.input_files import read_text
 from softib.live.control import ask
@@ -120,7 +120,7 @@ class InternalManager:
         try:
             self.changed_file.write_text(text)
         except OSError as error:
-            raise PeerError(f"{self.changed_file}: cannot write: {error.strerror or error}") from None
+            raise PeerError(f"{self.changed_file}: cannot write: {os_reason(error)}") from None
 
     def stated(self) -> list[Partition]:
         """Return nothing: the file belongs to the service."""

@@ -70,10 +70,12 @@ MTU_CODES = {2: 4, 4: 5}
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """``limit``: largest number of its partitions."""
+    """``limit``: largest number of its partitions. ``ports``: PortGUIDs, as 16 digits, that an operator assigned to
+    it; None: its accounts may use any port that belongs to no other tenant."""
 
     name: str
     limit: int = 1024
+    ports: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,11 @@ class Partition:
         if member is None and not self.everyone:
             return 0
         return self.pkey | (FULL_BIT if full else 0)
+
+    def key_of(self, guid: int, manager: int) -> int:
+        """Return :meth:`membership` as it is programmed: the port of the subnet ``manager`` is always a full member
+        of the default partition."""
+        return FULL_BIT | DEFAULT_BASE if self.pkey == DEFAULT_BASE and guid == manager else self.membership(guid)
 
 
 def pkey_text(pkey: int) -> str:

@@ -62,7 +62,8 @@ def line_of(partition: Partition, manager: int = 0) -> str:
     flags += [f"mtu={mtu}", f"sl={sl}"]
     flags += [f"rate={rate}"] if p.qos.rate != NO_RATE else []
     members = [f"ALL={p.everyone}", "SELF=full"] if p.everyone else []
-    members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(p.members.items())]
+    others = {g: m for g, m in p.members.items() if not (p.everyone and g == manager)}  # that port is SELF
+    members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(others.items())]
     lines = [", ".join(members[i : i + LINE_MEMBERS]) for i in range(0, len(members), LINE_MEMBERS)]
     return f"{', '.join(flags)} : {f',{chr(10)}  '.join(lines)} ;\n"
 

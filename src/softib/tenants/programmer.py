@@ -13,7 +13,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ from softib.tenants.drift import Drift, Drifts
 from softib.tenants.managers import Manager
 from softib.tenants.mastership import MasterWatch
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
+from softib.tenants.open_revisions import OpenRevisions
 from softib.tenants.search import Search
 from softib.tenants.state import State
 from softib.tenants.store import waits_for
@@ -69,8 +70,7 @@ class Hooks:
 
 
 class Programmer:
-    """``changed`` accepts durable changes from any thread. ``programmed`` is the newest revision up to which all
-    reachable tables hold their target."""
+    """``open`` has the durable changes that are not programmed; any thread may add some."""
 
     def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
@@ -83,13 +83,6 @@ class Programmer:
         self.compared_s: float | None = None
         self.ready = threading.Event()
         """Set after the first reconciliation."""
-        self._waiting: dict[int, Done] = {}
-        self._pending: dict[int, tuple[Done, frozenset[int]]] = {}
-        """Revision → the change, and the GUIDs whose tables it waits for."""
-        self._judged: list[Done] = []
-        """The batch that is being programmed."""
-        self._released: dict[int, int] = {}
-        """P_Key → the newest revision that ended its quarantine."""
         self._held: set[int] = set()
         """Revisions that wait for a search before their state becomes pending."""
         self._search: Search | None = None
@@ -104,63 +97,15 @@ class Programmer:
         self._tasks: list[Callable[[], None]] = []
         self._undone: set[int] = set()
         self._lock, self._wake = threading.Lock(), threading.Event()
+        self.open = OpenRevisions(view, self._wake.set)
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
 
     def start(self, unprogrammed: list[Done], released: dict[int, int]) -> None:
         """Start with the revisions left by an earlier process, and with the last revision that
         ended each P_Key's quarantine."""
-        self.changed(unprogrammed)
-        self._released = released
+        self.open.start(unprogrammed, released)
         self._thread.start()
-
-    def changed(self, done: list[Done]) -> None:
-        """These are durable."""
-        with self._lock:
-            for one in done:
-                self._waiting[one.revision] = one
-                self._released |= dict.fromkeys(one.released, one.revision)
-                for pkey in one.rested:
-                    self._released.pop(pkey, None)
-        self._wake.set()
-
-    def is_released(self, pkey: int) -> bool:
-        """Return whether an operator ended its quarantine, and no partition has used it since."""
-        return pkey in self._released
-
-    def leaving(self) -> set[int]:
-        """Return P_Keys of members that left, and whose tables were not read since. For any thread."""
-        with self._lock:
-            changes = [*self._judged, *self._waiting.values(), *(one for one, _ in self._pending.values())]
-        return {pkey for one in changes for pkey, _ in one.left}
-
-    def unfinished(self) -> tuple[int, int]:
-        """Return the number of revisions that wait for the manager, and of those that wait for members' ports. For any
-        thread."""
-        with self._lock:
-            return len({*self._waiting, *(one.revision for one in self._judged)}), len(self._pending)
-
-    def unread(self, pkey: int) -> dict[int, bool]:
-        """Return the ports that may still have ``pkey``: members that left, and were not read
-        since. The value is whether the port did not answer: then only time or an operator can end
-        this. For any thread."""
-        with self._lock:
-            silent = dict(self._pending)
-            programmed = {one.revision: one for one in (*self._judged, *self._waiting.values())}
-        changes = {number: (one, guids) for number, (one, guids) in silent.items()}
-        changes |= {number: (one, one.guids) for number, one in programmed.items()}
-        out: dict[int, bool] = {}
-        joined = set[int]()
-        for number in sorted(changes):
-            one, guids = changes[number]
-            if pkey not in one.pkeys or number < self._released.get(pkey, 0):
-                continue
-            for guid in guids:
-                if (pkey, guid) in one.joined and guid not in out and guid not in self.view.ports:
-                    joined.add(guid)  # it never had the key
-                elif (pkey, guid) in one.left and guid not in joined:
-                    out[guid] = number in silent
-        return out
 
     def call(self, task: Callable[[], object]) -> None:
         """Run ``task`` in the programmer's thread, which owns the wire into the subnet, and wait."""
@@ -232,9 +177,9 @@ class Programmer:
     def _step(self) -> None:
         """Process everything that waits now; changes that arrive in the meantime end the next wait at once."""
         time.sleep(max(0.0, self._next - time.monotonic()))
+        batch = self.open.waiting()
         with self._lock:
-            batch, tasks = list(self._waiting.values()), self._tasks
-            self._tasks = []
+            tasks, self._tasks = self._tasks, []
         for task in tasks:
             task()
         self._look_around()
@@ -246,21 +191,18 @@ class Programmer:
     def _program(self, batch: list[Done]) -> None:
         """Program and verify a batch; it waits until the manager has accepted it."""
         self._next = time.monotonic() + BATCH_S
-        guids = self._guids(batch)
+        guids = self.open.guids(batch)
         if self._search is not None:
             self._search.programmed |= guids
         self._hand_over(set().union(*(one.pkeys for one in batch)))
-        with self._lock:
-            self._judged = batch
-            for one in batch:
-                self._waiting.pop(one.revision, None)
+        self.open.take(batch)
         try:
             self._read_back(batch, guids)
         except BaseException:
-            self.changed(batch)  # not read back: it is programmed again
+            self.open.add(batch)  # not read back: it is programmed again
             raise
         finally:
-            self._judged = []
+            self.open.judged = []
 
     def _hand_over(self, pkeys: set[int] | None = None) -> None:
         self.manager.port = self.view.manager
@@ -268,19 +210,14 @@ class Programmer:
 
     def _read_back(self, batch: list[Done], guids: set[int]) -> None:
         wrong = self._verify(guids)
-        if wrong and not self._newer(wrong):  # a sweep that reads every table decides
+        if wrong and not self.open.newer(wrong):  # a sweep that reads every table decides
             self.master.look()
             if self.master.problem:
-                self.changed(batch)
+                self.open.add(batch)
                 return
             self._hand_over()
             wrong = self._verify(set(wrong))
         self._judge(batch, wrong)
-
-    def _guids(self, batch: list[Done]) -> set[int]:
-        if any(one.everyone for one in batch):
-            return set(self.view.ports)
-        return set().union(*(one.guids for one in batch))
 
     def _verify(self, guids: set[int]) -> dict[int, Differences]:
         """Read the tables of ``guids`` until they hold their target or the manager's time has passed; returns the
@@ -295,17 +232,11 @@ class Programmer:
                 differs = self._differs(state, guid, table)
                 if any(differs):
                     wrong[guid] = differs
-            if not wrong or time.monotonic() > until or self._newer(wrong.keys()):
+            if not wrong or time.monotonic() > until or self.open.newer(wrong.keys()):
                 return wrong
             wanted_of = set(wrong)
             time.sleep(look)
             look = min(LOOK_S, 2 * look)
-
-    def _newer(self, guids: Iterable[int]) -> bool:
-        """Return whether durable changes of these ports are waiting. If so, the tables are judged
-        after those changes."""
-        with self._lock:
-            return any(one.everyone or not one.guids.isdisjoint(guids) for one in self._waiting.values())
 
     def _differs(self, state: State, guid: int, held: Held) -> Differences:
         return held.differs(state.wanted(guid, self.view.manager))
@@ -314,26 +245,26 @@ class Programmer:
         """Set the result of each revision."""
         programmed: list[int] = []
         for one in batch:
-            refused = sorted(g for g in self._guids([one]) & wrong.keys() if one.pkeys & _bases(wrong[g]))
-            if refused and self._newer(refused):  # judged with those
-                self.changed([one])
+            refused = sorted(g for g in self.open.guids([one]) & wrong.keys() if one.pkeys & _bases(wrong[g]))
+            if refused and self.open.newer(refused):  # judged with those
+                self.open.add([one])
                 continue
             if refused:
                 self._refused(one.revision, refused[0], wrong[refused[0]])
                 continue
             silent = frozenset(g for g in one.guids if g not in self.view.tables)
-            before = self._pending.pop(one.revision, (one, None))[1]
+            before = self.open.pending.pop(one.revision, (one, None))[1]
             if not silent:
                 self._held.discard(one.revision)
                 programmed.append(one.revision)
                 continue
             if silent - self.view.ports.keys() and one.revision not in self._held and self._may_search():
                 self._held.add(one.revision)  # it may have appeared since the last search
-                self._pending[one.revision] = one, silent
+                self.open.pending[one.revision] = one, silent
                 continue
             before = None if one.revision in self._held else before
             self._held.discard(one.revision)
-            self._pending[one.revision] = one, silent
+            self.open.pending[one.revision] = one, silent
             if silent != before:
                 self.hooks.mark([one.revision], "pending", waits_for(silent))
         if programmed:
@@ -345,7 +276,7 @@ class Programmer:
         keys = ", ".join(pkey_text(k) for k in sorted(missing or extra))
         problem = f"does not accept {keys}" if missing else f"still holds {keys}"
         where = f"{port.name} ({guid_text(port.guid)}) {problem}"
-        self._pending.pop(revision, None)
+        self.open.pending.pop(revision, None)
         self._held.discard(revision)
         LOG.warning("revision %d is refused: %s", revision, where)
         if revision in self._undone:
@@ -369,7 +300,7 @@ class Programmer:
     def _rest_s(self) -> float:
         """Return seconds until the next work without a call."""
         now = time.monotonic()
-        due = self._searched + self._search_s() if self._pending else self._due
+        due = self._searched + self._search_s() if self.open.pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
 
     def _look_around(self) -> None:
@@ -391,22 +322,22 @@ class Programmer:
         if not self.view.is_open:  # the wire was lost, and with it the way to read tables back
             self._due = 0.0
         whole = time.monotonic() >= self._due
-        if self._search is None and (whole or (self._pending and self._may_search())):
+        if self._search is None and (whole or (self.open.pending and self._may_search())):
             self._search = Search(self.view.sibling(), whole, self._wake.set)
 
     def _appeared(self) -> None:
         """Check the tables of pending members that have appeared."""
         if self.master.problem:
             return
-        hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
+        hits = [(one, silent & self.view.ports.keys()) for one, silent in self.open.pending.values()]
         appeared = set().union(*(guids for _, guids in hits))
         wrong = self._verify(appeared) if appeared else {}
         if wrong:  # the manager has not seen them yet, or read its file earlier
             self._hand_over()
             wrong = self._verify(appeared)
-        self._judged = [one for one, guids in hits if guids or one.revision in self._held]
-        self._judge(self._judged, wrong)
-        self._judged = []
+        self.open.judged = [one for one, guids in hits if guids or one.revision in self._held]
+        self._judge(self.open.judged, wrong)
+        self.open.judged = []
 
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
         """Compare every port's table with the state. Differences that no waiting change explains,
@@ -420,15 +351,17 @@ class Programmer:
         suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
         drifts, busy = self._drifts(state, self.view.read(suspects))
         self.drifts.end(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
-        if not drifts:
-            return
+        moved = [d for d in drifts if d.follows(self.view.managers)]
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
-            self.drifts.enter(drifts, self.master.rival)
+            self.drifts.enter([d for d in drifts if d not in moved], self.master.rival)
         if self.master.problem:
             return
-        self._hand_over()
-        wrong = self._verify({d.guid for d in drifts})
-        self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
+        if drifts:
+            self._hand_over()
+            wrong = self._verify({d.guid for d in drifts})
+            self.drifts.enter([d for d in moved if d.guid in wrong], self.master.rival)
+            self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
+        self.view.managers = {self.view.manager}
 
     def _first_file(self) -> None:
         """Report the switch ports that do not check P_Keys yet: softib's manager enables the check
@@ -443,8 +376,8 @@ class Programmer:
         """Return the tables that differ from the state, without the ports of changes that are not
         programmed yet, and these ports. A change enters both at the same time, so a change made
         during the comparison causes no difference."""
-        with self.hooks.still, self._lock:
-            busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
+        with self.hooks.still:
+            busy = self.open.unsettled()
             differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}
         return [
             Drift(self.hooks.clock(), guid, self.view.ports[guid].name, tuple(sorted(missing)), tuple(sorted(extra)))

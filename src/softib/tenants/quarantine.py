@@ -58,9 +58,9 @@ class Quarantine:
         if self._programmer is None:
             return []
         held = sorted(self._view.holders(pkey), key=lambda guid: (guid not in self._view.tables, guid))
-        if self._programmer.is_released(pkey):
+        if self._programmer.open.is_released(pkey):
             held = [guid for guid in held if guid in self._view.tables]
-        return [*held, *sorted(self._programmer.unread(pkey).keys() - set(held))]
+        return [*held, *sorted(self._programmer.open.unread(pkey).keys() - set(held))]
 
     def taken(self) -> set[int]:
         """Return the P_Keys that are not free: of partitions, in quarantine, or in a port's table."""
@@ -72,7 +72,7 @@ class Quarantine:
         if pkey in self._state.partitions or self._programmer is None:
             return
         until = time.monotonic() + LEAVES_S
-        while not all(self._programmer.unread(pkey).values()) and time.monotonic() < until:
+        while not all(self._programmer.open.unread(pkey).values()) and time.monotonic() < until:
             time.sleep(0.01)
         if self.occupied(pkey, members) and (holders := self._view.holders(pkey)):
             self._programmer.call(lambda: self._view.read(holders))
@@ -83,7 +83,7 @@ class Quarantine:
         """Return the P_Keys without a partition that are in quarantine, or that a port may still have."""
         now_s, state = self._clock(), self._state
         pkeys = {pkey for pkey, until_s in list(state.quarantine.items()) if until_s > now_s}
-        pkeys |= self._programmer.leaving() | self._view.held_keys() if self._programmer is not None else set()
+        pkeys |= self._programmer.open.leaving() | self._view.held_keys() if self._programmer is not None else set()
         out = []
         for pkey in sorted(pkeys - set(state.partitions)):
             until_s, ports = state.quarantined_until(pkey), self._holders(pkey)

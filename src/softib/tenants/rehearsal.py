@@ -11,12 +11,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -31,6 +29,7 @@ from softib.live.umad_client.port import UmadPort
 from softib.live.umad_client.wire import smp_get, smp_set, transact
 from softib.mad.batch import MadBatch
 from softib.result import Result
+from softib.scratch import scratch_folder
 from softib.tenants.administration import ask_administration
 from softib.tenants.key_guess import TRIES
 
@@ -275,8 +274,8 @@ def foreign_manager(s: Stage) -> tuple[Outcome, str]:
     """A subnet manager of priority 15 on the attacker's host, with the M_Key that the attacker has
     and OpenSM's default SM_Key."""
     mine = s.lids[s.attacker]
-    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
-        options = Path(folder) / "opensm.conf"
+    with scratch_folder("rehearsal") as folder:
+        options = folder / "opensm.conf"
         options.write_text(f"m_key {s.key:#x}\nsm_priority 15\nsweep_interval 2\n")
         command = [sys.executable, "-m", "softib", "sm", "run", "--sm-config", str(options)]
         program = s.run(s.attacker, [*command, "--priority", "15", "--guid2lid", f"{folder}/guid2lid"])

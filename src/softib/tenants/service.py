@@ -18,7 +18,7 @@ from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
-from softib.tenants.findings import Finding, partition_findings
+from softib.tenants.findings import Finding, intrusion_findings, partition_findings
 from softib.tenants.intruders import IntruderWatch
 from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
@@ -155,6 +155,13 @@ class TenantService:
             return "the subnet manager's"
         return "" if port is None else "a switch's" if port.switch else "a router's" if port.router else ""
 
+    def physical(self, guid: int) -> int:
+        """Return the PortGUID of the port that has the virtual port ``guid``; ``guid`` itself for any other."""
+        port = self.view.ports.get(guid)
+        if port is None or port.vport < 0:
+            return guid
+        return next(p.guid for p in self.view.ports.values() if p.row == port.row and p.vport < 0)
+
     def undo_of(self, number: int, whole: bool = False) -> Change:
         """Return the change that undoes a revision, except rows that later revisions changed.
         Without ``whole`` it is :class:`Refused` if no row is left. So is an act on ports."""
@@ -216,7 +223,7 @@ class TenantService:
 
     def programmed(self, partition: Partition, guid: int) -> bool:
         """Return whether the tables in front of ``guid``, as last read, contain this membership."""
-        held, key = self.view.tables.get(guid), partition.membership(guid)
+        held, key = self.view.tables.get(guid), partition.key_of(guid, self.view.manager)
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
     def settled(self, number: int, seconds: float) -> Revision | None:
@@ -234,7 +241,7 @@ class TenantService:
             return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
         problem = p.problem or (p.master.doubt if p.ready.is_set() else "the subnet has not been read yet")
         port = self.view.ports.get(self.view.manager)
-        waiting, pending = p.unfinished()
+        waiting, pending = p.open.counts()
         return Health(
             status="failed" if unwritable else "degraded" if problem else "ok",
             problem="; ".join(filter(None, (unwritable, problem))),
@@ -265,10 +272,7 @@ class TenantService:
                 out.append(Finding("manager", "", self.programmer.problem))
             drifts = self.programmer.drifts.kept
             out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
-        now_s = self.clock()
-        out += [
-            Finding("intruder", one.where, str(one), one.begun_s, one.ended_s(now_s)) for one in self.intrusions.all()
-        ]
+        out += intrusion_findings(self.intrusions.all(), self.view, self.clock())
         out += partition_findings(self.state, self.view)
         return [one for one in out if resolved or one.ended_s is None]
 
@@ -305,7 +309,7 @@ class TenantService:
 
     def _committed(self, done: list[Done]) -> None:
         if self.programmer is not None:
-            self.programmer.changed(done)
+            self.programmer.open.add(done)
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
         self.writer.mark(Mark(revisions, state, self.clock(), detail))

@@ -13,7 +13,6 @@ from typing import Any
 
 from softib.tenants.model import (
     DEFAULT_BASE,
-    FULL_BIT,
     CableEnd,
     IsolatedPort,
     Member,
@@ -100,9 +99,8 @@ class State:
         """Return the P_Keys, with their membership bits, that the table of ``guid`` should contain.
         ``manager``: the port of the subnet manager, always a full member of the default
         partition."""
-        keys = {p.membership(guid) for k in self.memberships(guid) if (p := self.partitions.get(k)) is not None}
-        default = FULL_BIT | DEFAULT_BASE if guid == manager else self.partitions[DEFAULT_BASE].membership(guid)
-        return ({k for k in keys if k & DEFAULT_BASE != DEFAULT_BASE} | {default}) - {0}
+        pkeys = self.memberships(guid) | {DEFAULT_BASE}
+        return {p.key_of(guid, manager) for k in pkeys if (p := self.partitions.get(k)) is not None} - {0}
 
     def take(self, draft: Draft) -> None:
         """Apply the changes of ``draft``, whose rows are in the database."""
@@ -293,7 +291,10 @@ def _row(member: Member | None) -> list[Any] | None:
 
 
 def _tenant(row: dict[str, Any] | None) -> Tenant | None:
-    return None if row is None else Tenant(**row)
+    if row is None:
+        return None
+    ports = row.get("ports")
+    return Tenant(**{**row, "ports": None if ports is None else tuple(ports)})
 
 
 def _member_rows(pkey: int, old: Partition | None, new: Partition | None) -> Iterable[list[Any]]:

@@ -18,20 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError, MissingLibrary, SoftibError
+from softib.errors import InputError, MissingLibrary, SoftibError, os_reason
 from softib.extras import install_command
 from softib.plural import counted
 from softib.tenants.exclusive import lock
-from softib.tenants.model import Member, Tenant, guid_text, parse_pkey
+from softib.tenants.model import Member, Tenant, guid_text, parse_guid, parse_pkey
 from softib.tenants.state import Rows, State, isolated_of, partition_of
 
 __all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
-SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports"}
-"""Versions of the schema with the present tables of tenants and partitions: backups of these
-versions can be restored."""
+SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports"}
+"""Versions of the schema whose tables of tenants and partitions can be read: backups of these versions can be
+restored. The oldest have no ports of tenants."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
 BUSY_MS = 2000
@@ -80,14 +80,14 @@ class Store:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = lock(folder / "lock", "these tenants", folder)
         except OSError as error:
-            raise InputError(f"{folder}: cannot keep tenants there: {error.strerror or error}") from None
+            raise InputError(f"{folder}: cannot keep tenants there: {os_reason(error)}") from None
         try:
+            _migrate(self.path)  # before the first connection, which would keep the old schema for its first statements
             self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self.db.create_function("without_waiting", 1, lambda text: _WAITED.sub("", text), deterministic=True)
             os.chmod(self.path, 0o600)
             for pragma in (f"busy_timeout = {BUSY_MS}", "journal_mode = WAL", "synchronous = FULL"):
                 self.db.execute(f"PRAGMA {pragma}")
-            _migrate(self.path)
             self._reading = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         except (sqlite3.Error, OSError) as error:
             self._lock.close()
@@ -214,7 +214,7 @@ class Store:
     def write(self, rows: Rows) -> None:
         """Write the rows of a change; within a transaction."""
         for name, _, after in rows.get("tenant", []):
-            self._row("tenant", "name = ?", [name], after and [after["name"], after["limit"]])
+            self._row("tenant", "name = ?", [name], after and [name, after["limit"], json.dumps(after["ports"])])
         for pkey, _, after in rows.get("partition", []):
             self._row("partition", "pkey = ?", [pkey], after and [pkey, *after])
         for (pkey, guid), _, after in rows.get("member", []):
@@ -272,8 +272,10 @@ class Store:
 
 def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
     state = State.empty()
-    for name, limit in read("SELECT name, max_partitions FROM tenant"):
-        state.tenants[name] = Tenant(name, limit)
+    for name, limit, *others in read("SELECT * FROM tenant"):
+        ports = json.loads(others[0]) if others else None
+        assigned = None if ports is None else tuple(guid_text(parse_guid(guid)) for guid in ports)
+        state.tenants[name] = Tenant(name, limit, assigned)
     members: dict[int, dict[int, Member]] = {}
     pkeys: dict[int, set[int]] = {}
     for pkey, text, full, host in read("SELECT pkey, guid, full, host FROM member"):

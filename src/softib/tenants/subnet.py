@@ -82,6 +82,10 @@ class SubnetView:
         """P_Key → the ports with this key in ``last``."""
         self.manager = 0
         """PortGUID of the master subnet manager; 0: not on a host."""
+        self.managers: set[int] = set()
+        """PortGUIDs of the masters since the last comparison of tables with the database."""
+        self.here = 0
+        """PortGUID of the port of the service's requests."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
         self.unchecked: frozenset[int] = frozenset()
@@ -110,7 +114,7 @@ class SubnetView:
             self.close()
             raise
         if reader.subnet.db.sm_port < 0:
-            raise PeerError("no device of the subnet answers; is the link of this host's port up?")
+            raise PeerError("no device answers: the link of this host's port is down, or the port needs --mkey")
         self._reader = reader
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}
@@ -124,6 +128,7 @@ class SubnetView:
         db = reader.subnet.db
         checks = PortInfo.partition_enforcement_inbound.get(db.port_info) > 0
         self.unchecked = frozenset(p.guid for p in self.ports.values() if p.leaf >= 0 and not checks[p.leaf])
+        self.here = int(db.port_guid[db.sm_port])
         self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
@@ -144,6 +149,7 @@ class SubnetView:
     def _master_of(self, port_info: np.ndarray) -> None:
         master = int(PortInfo.master_sm_lid.get(port_info))
         self.manager = next((p.guid for p in self.ports.values() if p.lid == master), 0)
+        self.managers.add(self.manager)
 
     def _found(self, reader: SubnetReader) -> Iterable[Port]:
         db = reader.subnet.db
@@ -249,8 +255,8 @@ class SubnetView:
         self._opened, self._reader = other._opened, other._reader
         tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
         tables |= {g: h for g, h in other.tables.items() if g not in newer}
-        self.ports, self.names, self.manager = other.ports, other.names, other.manager
-        self.unchecked = other.unchecked
+        self.ports, self.names, self.manager, self.here = other.ports, other.names, other.manager, other.here
+        self.unchecked, self.managers = other.unchecked, self.managers | other.managers
         self.tables = {g: h for g, h in tables.items() if g in self.ports}
         self._remember({g: h for g, h in other.tables.items() if g not in newer})
 

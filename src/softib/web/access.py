@@ -1,9 +1,8 @@
 """Read access: on loopback for every user of this machine; on other addresses only for clients with
 the token. The threat model is in docs/security.md.
 
-A browser page of another site can send requests to loopback, and can read the answers through a
-name that it maps to 127.0.0.1. Therefore the Host header must be a name for which the server was
-started.
+A page of another site can send requests to loopback, and can read the answers if it maps a name to 127.0.0.1. Therefore
+the Host header must be a name for which the server was started.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """Return the Content-Security-Policy of a softib page with embedded scripts: only these may
-    run, identified by their hashes (CSP level 2, hash sources)."""
+    """Return the Content-Security-Policy of a softib page with embedded scripts, which permits only these scripts,
+    by their hashes (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
     return (
@@ -68,9 +67,9 @@ class Access:
     """An ASGI wrapper that refuses methods that change something, foreign Host headers, and, with
     ``token``, clients without it.
 
-    The token arrives as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, and is then
-    kept in a cookie (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port);
-    if it is empty, all names are accepted, for a server with a token.
+    The token arrives as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, and is then kept in a cookie
+    (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port); an empty list accepts all names, for a
+    server with a token.
     """
 
     def __init__(self, app: App, token: str | None, hosts: frozenset[str]):

@@ -78,7 +78,7 @@ class DownRow(Result):
     since: float
     """In seconds since 1970."""
     named: bool
-    """Whether a finding names both ends of the cable, or a node at an end is missing."""
+    """Whether a finding names both ends of the cable, or the node at one end is missing."""
 
 
 @dataclass
@@ -191,7 +191,7 @@ class FabricAnswer(Result):
     age_s: float
     stale: bool
     drawn: int
-    """Grows when the map changed."""
+    """Number that increases when the map changes."""
     problem: str
     rates: dict[str, int]
     """Links by rate."""
@@ -203,10 +203,10 @@ class FabricAnswer(Result):
     """Status of a running fabric's own manager."""
     running: bool
     paths: bool
-    """Forwarding tables are known."""
+    """Whether forwarding tables are known."""
     events: int
     timed: bool
-    """There is a history."""
+    """Whether there is a history."""
 
 
 @dataclass
@@ -296,7 +296,7 @@ class TimesAnswer(Result):
 
 
 CounterRow = dict[str, str | int | float | None]
-"""Node, port, time of the reading, and each counter; null if no device answered."""
+"""Node, port, time of the reading, and each counter (null if the device did not answer)."""
 
 
 PAGES = {

@@ -31,8 +31,8 @@ __all__ = ["STATIC", "VENDOR", "app_of"]
 
 STATIC = Path(__file__).parent / "static"
 VENDOR = STATIC / "vendor"
-"""Libraries that draw the map, downloaded at setup from a package index (``make web``); they are
-not part of the repository."""
+"""Libraries that draw the map. They are downloaded from a package index at setup (``make web``), and are not part
+of the repository."""
 
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]

@@ -27,7 +27,7 @@ __all__ = ["Collector", "cables_mark", "tables_mark"]
 
 
 def cables_mark(f: Fabric) -> bytes:
-    """Return a number that changes with nodes, names and cables, except one time in 2^32."""
+    """Return a number that changes with nodes, names and cables (with a probability of 2^-32 it does not)."""
     return _mark(f.node_guid, f.port_peer, f.node_desc)
 
 
@@ -45,9 +45,9 @@ def _mark(*columns: np.ndarray) -> bytes:
 
 LEAST_REREAD_S = 30.0
 SHARE = 0.05
-"""Maximum share of the time for reading cables and tables, …"""
+"""Maximum share of the time for reading cables and tables."""
 SOON = 4.0
-"""… and the interval after a port went up or down, as a multiple of the duration of the last reading."""
+"""Interval of these readings after a port went up or down, as a multiple of the duration of the last reading."""
 
 
 class Collector:
@@ -66,8 +66,8 @@ class Collector:
         self._changed = True
 
     def step(self) -> Interval | None:
-        """Return one round; returns the increases in it, None for the first. Raises
-        :class:`SoftibError` if there is no answer; the next call opens the source again."""
+        """Read one round; return the increases in it, None for the first round. Raises :class:`SoftibError` if
+        there is no answer; the next call opens the source again."""
         try:
             if self.watch is None:
                 self._opened = self._open()
@@ -95,14 +95,14 @@ class Collector:
         return self._window.observations
 
     def due(self) -> bool:
-        """Should the cables and tables be read again?"""
+        """Return whether the cables and tables should be read again."""
         since = time.monotonic() - self._read_at
         if self._changed and since > SOON * self._read_took:
             return True
         return since > max(LEAST_REREAD_S, self._read_took / SHARE)
 
     def read(self) -> ReadResult:
-        """Return nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` if
+        """Read nodes, cables and tables with Gets, and return their present state. Raises :class:`SoftibError` if
         there is no answer."""
         assert self._opened is not None and self.watch is not None
         began = time.monotonic()
@@ -127,7 +127,7 @@ class Collector:
 
 
 def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return counts that increase when the manager of a running fabric detects a change: its traps and sweeps."""
+    """Return the counts of traps and sweeps of a running fabric's manager, which increase when it detects a change."""
     traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
     sweeps = reported.get("sm", {}).get("sweeps")
     return () if not reported else (sorted(traps.items()), sweeps)

@@ -16,7 +16,7 @@ __all__ = ["BACKLOG", "bounded_protocol", "most_connections"]
 
 MOST = 512
 BACKLOG = 16
-"""Maximum number of connections accepted together: asyncio accepts this many before any of them is counted."""
+"""Maximum number of connections that asyncio accepts at once, before any of them is counted."""
 RESERVE = 32 + 2 * BACKLOG
 """Number of descriptors reserved for the fabric, the history, files, and connections that are not counted yet."""
 REQUEST_S = 10.0
@@ -28,8 +28,8 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length
 
 
 def most_connections() -> int:
-    """Return the limit of open connections, from the descriptors that this process may still open; its
-    soft limit is raised to the hard one if necessary."""
+    """Return the maximum number of open connections, computed from the number of descriptors that this process may
+    still open. Its soft limit is raised to the hard one if necessary."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST + RESERVE + 64
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -31,15 +31,15 @@ __all__ = ["Earlier", "counter_findings"]
 
 
 def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None) -> list[Finding]:
-    """Return findings of the rules over ``seen``, followed through the tables that were read from
-    ``fabric``, with the jobs that cross each."""
+    """Return the findings of the rules over ``seen``, which follow waiting ports through the tables of ``fabric``,
+    with the jobs that cross each finding."""
     tables = tables_of(fabric, seen.ports) if "lfts" in fabric.source.records else None
     return with_bisection(fabric, judge(seen, tables, None, None if jobs is None else jobs.links.crossing))
 
 
 MOST_CHANGES, PORTS = 300, 2_000_000
-"""Maximum number of stored changes: on large fabrics as many as have :data:`PORTS` ports in total
-(a map takes about 200 bytes per port), but at least eight."""
+"""Maximum number of stored changes. On large fabrics, the stored changes have at most :data:`PORTS` ports in total
+(a map takes about 200 bytes per port), but at least eight are stored."""
 JUDGED = 16
 """Number of earlier times whose findings are kept in memory."""
 
@@ -95,7 +95,7 @@ class Earlier:
         if served.past is not None and at_s < began:
             kept = served.past.maps.at(at_s)
             if kept is not None:
-                with self._lock:  # many requests for the same time judge it once
+                with self._lock:  # many requests for the same time evaluate it once
                     return self._before(at_s, kept, now)
         changes = list(self._changes)
         one = next((c for c in reversed(changes) if c.time_s <= at_s), changes[0] if changes else None)
@@ -116,14 +116,14 @@ class Earlier:
         )
 
     def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
-        """Return the state in the history, with its cables checked and its counters evaluated."""
+        """Return the state according to the history, with the cables checked and the counters evaluated."""
         stamp = -1.0 if self.served.jobs is None else JobsOnMap.stamp(self.served.jobs)
         key = at_s, hash((now.drawn, stamp))
         if key not in self._judged:
             jobs, problem = self._jobs(at_s, then, now)
             past = self.served.past
             assert past is not None
-            # Tables are not stored: the present tables are valid as long as the cables are the same as now.
+            # Tables are not stored; the present tables are used if the cables were the same as now.
             same = cables_of(then.fabric) == cables_of(now.fabric)
             seen = past.observations(at_s)
             rules = () if seen is None else tuple(counter_findings(now.fabric if same else then.fabric, seen, jobs))
@@ -150,8 +150,8 @@ class Earlier:
         return self._judged[key]
 
     def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
-        """Return the jobs of the file that ran at that time, on links according to the present
-        tables; and the reason if they are unknown."""
+        """Return the jobs of the file that ran at that time, on links according to the present tables, and the
+        reason if these are unknown."""
         if self.served.jobs is None or now.jobs is None:
             return None, ""
         try:

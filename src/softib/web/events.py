@@ -29,7 +29,7 @@ MISSING, FELL = "missing-cable", "link-flaps"
 
 
 def says_down(f: Finding) -> Cable | None:
-    """Return the cable that is down according to ``f``, its smaller end first; None: ``f`` is about
+    """Return the cable that is down according to ``f``, with the smaller end first; None if ``f`` is about
     something else."""
     ends = sorted((p.guid, p.portnum) for p in f.where if p.portnum is not None)
     if len(f.where) != 2 or len(ends) != 2:
@@ -42,8 +42,8 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
     ``before`` is kept while its cable is down, unless another finding of ``findings`` names both
     its ends.
 
-    A finding about a cable that was never read comes from the learned pattern: it is kept while
-    other devices are down, which may hide the pattern.
+    A finding about a cable that was never read comes from the learned pattern of cables. It is kept while other devices
+    are down, because they may hide the pattern.
     """
     here = cables_of(seen.fabric) - seen.down.keys()
     linked = {end for cable in here for end in cable}
@@ -119,7 +119,7 @@ class Event:
     portnum: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """``time`` and the others by their names."""
+        """Return ``time`` and the other fields by name."""
         document = asdict(self)
         return {"time": document.pop("time_s"), **document}
 
@@ -135,7 +135,7 @@ class Events:
         self._counts: dict[str, int] = {}
         self._masters: dict[int, str] = {}
         self.number = 0
-        """The total number."""
+        """Total number of events."""
         self.listener: Callable[[Event], None] | None = None
         """Called with each event that is kept."""
 
@@ -145,7 +145,7 @@ class Events:
         return sorted(events, key=lambda e: -e.time_s)
 
     def _add(self, happened: Sequence[T], event: Callable[[T], Event]) -> None:
-        """Add an ``event`` for each of ``happened``, or for the first of many."""
+        """Add an ``event`` for each element of ``happened``, or only for the first ones if there are many."""
         for one in happened[:AT_ONCE]:
             entry = event(one)
             self._keep(entry)
@@ -183,7 +183,7 @@ class Events:
         self._now_down = down
         self._add(went, lambda key: _port(at_s, key, name, "warning", "link went down"))
         self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
-        if before is None:  # rounds begin with ports that are up, so even the first shows which went down
+        if before is None:  # rounds begin with ports that are up, so even the first round shows ports that went down
             return
         moved = {*went, *came}
         rates = [
@@ -239,7 +239,7 @@ class Events:
         return [keys[i] for i in np.flatnonzero(there & up[at]).tolist()]
 
     def manager(self, watch: ManagerWatch, at_s: float) -> None:
-        """Traps and sweeps of a running fabric, and its managers."""
+        """Record traps and sweeps of a running fabric, and its managers."""
         raised = {trap: n for trap, n in watch.reported.get("traps", {}).items() if trap.startswith("trap_")}
         for trap, n in raised.items():
             times_more = n - self._counts.get(trap, 0)
@@ -277,7 +277,7 @@ class Events:
         self._masters = now
 
     def findings(self, before: Iterable[Finding], now: Iterable[Finding], at_s: float) -> None:
-        """Findings that appeared, and those that disappeared."""
+        """Record findings that appeared, and findings that disappeared."""
         old, new = ({_about(f): f for f in some} for some in (before, now))
         came, went = ([f for key, f in some.items() if key not in rest] for some, rest in ((new, old), (old, new)))
         self._add(came, lambda f: _finding(at_s, f, f.severity.name.lower(), ""))
@@ -331,9 +331,8 @@ def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severit
 
 
 def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
-    """Return an identifier of a finding: its code and its ends in either order. For a finding about
-    many ports it is only the code, because the ports change. All findings that a cable is down have
-    the same identifier."""
+    """Return an identifier of a finding: its code and its ends, regardless of their order. For a finding about many
+    ports it is only the code, because the ports change. All findings that a cable is down have the same identifier."""
     if (cable := says_down(f)) is not None:
         return "down", frozenset(cable)
     ends = frozenset((place.guid, place.portnum) for place in f.where)

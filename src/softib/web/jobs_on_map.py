@@ -27,8 +27,8 @@ SHARED = 255
 
 @dataclass(frozen=True)
 class JobsOnMap:
-    """``links``: the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job
-    (1 …) that a node belongs to, 255 if several use it; ``table``: the rows of ``softib diagnose --jobs``."""
+    """``links``: the links of the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job (1
+    …) that a node belongs to, 255 if several use it; ``table``: the rows of ``softib diagnose --jobs``."""
 
     links: JobLinks
     uses: np.ndarray
@@ -37,7 +37,7 @@ class JobsOnMap:
 
     @staticmethod
     def stamp(file: str) -> float:
-        """Changes with the file."""
+        """Return a value that changes with the file."""
         try:
             return os.stat(file).st_mtime
         except OSError:
@@ -45,8 +45,8 @@ class JobsOnMap:
 
     @classmethod
     def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """Raises :class:`UnreadableFile` and :class:`InputError` for a file without jobs.
-        ``result`` may be brought up by this call."""
+        """Return the jobs of ``file`` on the map. Raises :class:`UnreadableFile` and :class:`InputError` for a file
+        without jobs. ``result`` may be brought up by this call."""
         return cls.placed(read_jobs(file), result, seen, drawn)
 
     @classmethod
@@ -87,8 +87,8 @@ class JobsOnMap:
         return names.index(name)
 
     def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return (uint8[edges], uint8[nodes]): 0: no job; the job's colour; or :data:`SHARED`. If
-        ``only`` this job is given, its shared edges are SHARED, and edges of other jobs are 0."""
+        """Return (uint8[edges], uint8[nodes]): 0: no job; the job's colour; or :data:`SHARED`. If ``only`` is
+        given, shared edges of that job are SHARED, and edges of other jobs are 0."""
         count = self.uses.sum(axis=0)
         value = np.zeros(self.uses.shape[1], np.uint8)
         for j in range(len(self.uses)):

@@ -47,7 +47,7 @@ def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
     free = drawn.block < 0
     block = np.where(free, n + tile, drawn.block)
     tiers = (block * 128 + tier)[racks]
-    # The tile of a switch is that of the first switch of the level below, so that a group is never in two tiles.
+    # The tile of a switch is that of its first switch in the level below, so that no group is in two tiles.
     ids, at = np.unique(tiers, return_inverse=True)
     at = at.reshape(-1)
     first = np.full(len(ids), n, np.int64)
@@ -68,7 +68,7 @@ def _tiles(drawn: Map) -> np.ndarray:
 
 
 def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: np.ndarray, key: np.ndarray) -> Groups:
-    """Return the groups: each is at the mean position of its switches."""
+    """Return the groups; each is at the mean position of its switches."""
     _, of = np.unique(key, return_inverse=True)
     of = of.reshape(-1)
     k = int(of.max(initial=-1)) + 1
@@ -110,7 +110,7 @@ def _name(first: str, last: str, switches: int, hosts: int) -> str:
 
 
 By = Literal["load", "wait", "errors", "findings", "jobs"]
-"""The values that edges can be coloured by."""
+"""The values by which edges can be coloured."""
 REMOVED = 4
 """Value of a node that no longer exists."""
 

@@ -136,8 +136,8 @@ def _blocks(
 
 
 def _across(blocks: int, width: float, height: float) -> int:
-    """Return the number of blocks side by side for which the whole is about as wide as a screen,
-    and its last row is not nearly empty."""
+    """Return the number of blocks side by side for which the map has about the proportions of a screen and its last
+    row is not nearly empty."""
     n = np.arange(1, blocks + 1)
     rows = -(-blocks // n)
     return int(n[np.argmin(np.abs(np.log(n * width / (rows * height) / ASPECT)) + 0.5 * (rows * n - blocks) / n)])
@@ -155,7 +155,7 @@ def _under(hosts: np.ndarray, order: np.ndarray, leaf: np.ndarray, columns: int,
 def _rows(
     nodes: np.ndarray, order: np.ndarray, x: np.ndarray, y: np.ndarray, width: float, y0: float, step: float
 ) -> None:
-    """Place ``nodes`` over ``width``, in several rows if they would be closer than 1.0."""
+    """Place ``nodes`` evenly over ``width``, in several rows if they would be closer than 1.0."""
     if not len(nodes):
         return
     nodes = nodes[np.argsort(order[nodes], kind="stable")]

@@ -25,12 +25,11 @@ __all__ = ["Now"]
 
 @dataclass(frozen=True)
 class Now:
-    """The present state. ``fabric``: cables and tables as last read; ``seen``: everything that was
-    ever read, which ``map`` shows. ``version`` increases when a node, cable, table or finding
-    changes; ``drawn`` when the map changes. ``time_s``: clock time of the last round, or of the
-    reading of a file. ``reading``: that round's counters (None: those of the file). ``stated``
-    returns known data of ports other than their cables (None: no data). ``standing``: earlier
-    findings about cables that may still be down."""
+    """The present state. ``fabric``: cables and tables as last read; ``seen``: everything that was ever read, which
+    ``map`` shows. ``version`` increases when a node, cable, table or finding changes; ``drawn`` when the map
+    changes. ``time_s``: clock time of the last round, or of the reading of a file. ``reading``: that round's
+    counters (None: those of the file). ``stated`` returns the known data of ports other than their cables (None: no
+    data). ``standing``: earlier findings about cables that may still be down."""
 
     fabric: Fabric
     seen: Snapshot
@@ -89,5 +88,5 @@ class Now:
 
     @cached_property
     def finder(self) -> NodeFinder:
-        """Nodes of the fabric by name."""
+        """Finder of the fabric's nodes by name."""
         return NodeFinder(self.fabric)

@@ -42,9 +42,9 @@ class KeptTopologies(Protocol):
 
 @dataclass(frozen=True)
 class PastMap:
-    """``since_s``: the time from which it was valid; ``seen``: the fabric with everything that was
-    missing then, which ``map`` shows; ``fabric``: without it; ``drawn``: its number (below 0: not
-    that of a present map)."""
+    """``since_s``: the time from which the map was valid; ``seen``: the fabric including the items that were
+    missing then, which ``map`` shows; ``fabric``: the fabric without them; ``drawn``: the number of the map (below
+    0: not that of a present map)."""
 
     since_s: float
     seen: Snapshot
@@ -53,7 +53,7 @@ class PastMap:
 
     @property
     def drawn(self) -> int:
-        """Milliseconds since 1970, negative."""
+        """The number of the map: milliseconds since 1970, negative."""
         return -int(self.since_s * 1e3)
 
 
@@ -113,7 +113,7 @@ def _rows(ports: ObservedPorts) -> dict[tuple[int, int], int]:
 
 
 def _cables(ports: ObservedPorts) -> frozenset[Cable]:
-    """Return its cables, in the form of :mod:`softib.web.remembered`."""
+    """Return the cables of ``ports``, in the form of :mod:`softib.web.remembered`."""
     rows = np.flatnonzero(ports.peer > np.arange(len(ports)))
     peer = ports.peer[rows]
     a = zip(ports.node_guid[rows].tolist(), ports.portnum[rows].tolist(), strict=True)

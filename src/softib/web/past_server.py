@@ -31,10 +31,10 @@ __all__ = ["PastServer"]
 DAYS = 30.0
 """Limit of the search for the first scrape."""
 POINTS, SCRAPES = 500, 80
-"""Number of times of the slider; and number of scrapes in the evaluated time, at one per 15 s."""
+"""Number of times of the slider, and number of scrapes in the evaluated time, at one per 15 s."""
 LEAST_STEP_S = 15.0
 LEAST_WINDOW_S = 150.0
-"""Minimum window in seconds: it contains two scrapes at one per minute."""
+"""Minimum window in seconds, which contains two scrapes at one per minute."""
 RATE_S = 300
 """Time in seconds before the selected time over which rates are computed (it contains at least two
 scrapes at one per minute).
@@ -130,7 +130,7 @@ class PastServer:
                 of = rose.setdefault(target_of(one.labels), {})
                 of[key] = of.get(key, 0) + int(values[-1] - values[0])
         most: dict[Key, int] = {}
-        for of in rose.values():  # two exporters of one port report the same twice
+        for of in rose.values():  # if two exporters read a port, both report the same increase
             most |= {key: max(n, most.get(key, 0)) for key, n in of.items()}
         return most
 
@@ -178,7 +178,7 @@ class PastServer:
         return ObservedPorts(guid, ports.portnum, ports.switch, ports.node, ports.lid, ports.peer, ports.rate_gbps)
 
     def _whose(self) -> dict[int, int]:
-        """Maps PortGUIDs to NodeGUIDs of HCAs."""
+        """Return the NodeGUID of each PortGUID of HCAs."""
         f = self.fabric()
         if f is None:
             return {}
@@ -186,7 +186,7 @@ class PastServer:
 
 
 class _Maps:
-    """Maps by time; one map is drawn for each set of cables, at whatever time it existed."""
+    """Maps by time; one map is drawn for each set of cables, even if it existed at several times."""
 
     def __init__(self, server: PastServer):
         self.server = server
@@ -209,7 +209,7 @@ class _Maps:
 
 
 class _One:
-    """One topology alone."""
+    """A source with a single topology."""
 
     def __init__(self, since_s: float, ports: ObservedPorts):
         self._since, self._ports = since_s, ports

@@ -21,7 +21,8 @@ from softib.monitor.reading import Reading
 __all__ = ["PortsSeen", "error_columns", "module_columns"]
 
 RATE_S = 300.0
-"""Minimum time in seconds for a rate: one event in three seconds would be a thousand per hour."""
+"""Minimum time in seconds for which a rate is computed: otherwise one event in three seconds would be a thousand
+per hour."""
 MODULE_TEXTS = {"vendor": "module_vendor", "part": "module_part", "serial": "module_serial", "kind": "cable_kind"}
 MODULE_LEVELS = {
     "temperature_c": "module_temperature_c",
@@ -57,9 +58,8 @@ class PortsSeen:
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """Return one row for each port with a cable, the worst first. They are sorted by bit error
-    ratios beyond their limits, then by errors that increased in the last minutes, by total errors,
-    and by bit error ratios.
+    """Return one row for each port with a cable, the worst first. They are sorted by these criteria in turn: bit error
+    ratios beyond their limits, errors that increased in the last minutes, total errors, bit error ratios.
 
     ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: their increase in
     ``observed_s`` seconds; ``per_hour``: the same as a rate, from
@@ -101,9 +101,9 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 
 
 def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return ports with a bit error ratio beyond its limit (bool[n]). The ratio before FEC counts
-    immediately, because its errors are many; the others count if they cover :data:`RATE_S`, come
-    from a file, or result from several errors."""
+    """Return ports with a bit error ratio beyond its limit (bool[n]). The ratio before FEC counts immediately,
+    because its errors are frequent. The others count only if they cover :data:`RATE_S`, come from a file, or result
+    from several errors."""
     limits = shipped()
     sure = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
     worst = np.fmax(np.nan_to_num(ber["symbol"]), np.nan_to_num(ber["effective"]))
@@ -114,8 +114,8 @@ def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -
 def _rises(
     over: Observations | None, p: ObservedPorts
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], ErrorRatios]:
-    """For each port: the increase of its errors, the seconds in which it was measured, both for
-    each counter; and the sums from which ratios are computed."""
+    """For each port and counter, the increase of errors and the seconds in which it was measured; and the sums from
+    which ratios are computed."""
     n = len(p)
     if over is None or not n or not len(over.ports) or not over.intervals:
         return np.zeros(n), np.zeros(n), {}, ErrorRatios(n)

@@ -1,5 +1,5 @@
-"""The activity of each port between two rounds, stored for a limited time: load, wait and errors
-over time. All values are derived from increases of counters."""
+"""The load, wait and errors of each port between two rounds, stored for a limited time. All values are derived from
+increases of counters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sample_of(one: Interval) -> Sample:
     for name in ERRORS:
         if name in one.increase:
             errors += one.increase[name]
-    # Counters of a link whose speed has changed may exceed its present capacity.
+    # The counters of a link whose speed has changed may exceed its present capacity.
     load = np.minimum(utilization(one), 16.0).astype(np.float16)
     return Sample(
         int(one.end_ns.max(initial=0)) / 1e9,

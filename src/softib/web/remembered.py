@@ -1,5 +1,5 @@
-"""Every node and cable that was read while the server runs: an item that goes down stays on the
-map, with the time at which it did."""
+"""All nodes and cables that were read while the server runs. An item that goes down stays on the map, with the time
+at which it went down."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Remembered:
         self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
-        """Take a reading of ``time_s``. Return whether a new map must be drawn. If one end of a
-        cable has another cable now, the cable was moved, not lost."""
+        """Take a reading of ``time_s``. Return whether a new map must be drawn. If one end of a missing cable has
+        another cable now, the cable was moved, not lost."""
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now
@@ -69,8 +69,8 @@ class Remembered:
         return changed
 
     def links_down(self, ends: set[End], time_s: float) -> None:
-        """Record that the links of these ports are down according to a round: their cables are down
-        until a reading contains them again."""
+        """Record that the links of these ports are down according to a round. Their cables are then down until a
+        reading contains them again."""
         if self.now is None or not ends:
             return
         down = dict(self.now.down)
@@ -82,7 +82,7 @@ class Remembered:
 
 
 def cables_of(f: Fabric) -> frozenset[Cable]:
-    """All cables with two ends."""
+    """Return all cables with two ends."""
     rows = np.flatnonzero(f.linked)
     guid = f.node_guid[f.port_node]
     a = list(zip(guid[rows].tolist(), f.port_num[rows].tolist(), strict=True))

@@ -1,5 +1,5 @@
-"""Rows of tables for the REST interface: filtered, in pages, as objects with the same words as the
-tables of ``softib``; and the times with known data."""
+"""Rows of tables for the REST interface: filtered, in pages, as objects with the same names as in the tables of
+``softib``; and the times with known data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["LAST", "MOST", "all_times", "arranged", "counters_of", "page", "page
 
 
 LAST = 9e9
-"""A clock time after all others, in seconds."""
+"""A clock time that is later than all others, in seconds."""
 T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Return oldest first. From the server's first round on, its own rounds are used; while the
-    history cannot be read, only these are."""
+    """Return the times with data, oldest first. After the server's first round they are those of its rounds; if the
+    history cannot be read, there are no earlier ones."""
     of_rounds, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
@@ -37,7 +37,7 @@ def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
 
 
 def thinned(values: Sequence[T], most: int) -> list[T]:
-    """Return at most ``most`` of them, at even intervals, including the first and the last."""
+    """Return at most ``most`` of ``values``, at even intervals, including the first and the last."""
     if len(values) <= most:
         return list(values)
     return [values[i] for i in np.linspace(0, len(values) - 1, most).round().astype(int).tolist()]
@@ -112,7 +112,7 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
 def page_of(
     all_of: Sequence[Any], offset: int, limit: int, row: Callable[[Any], Any] = lambda one: one
 ) -> dict[str, Any]:
-    """Return the same for a list; ``row`` makes an object from an element."""
+    """Return :func:`page` for a list; ``row`` makes an object from an element."""
     return {
         "total": len(all_of),
         "offset": offset,

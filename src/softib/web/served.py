@@ -1,5 +1,5 @@
-"""The fabric that the browser shows: one thread reads it repeatedly, and records its changes, its
-problems, and the activity of its ports. Requests read the last round."""
+"""The fabric that the browser shows: one thread reads it repeatedly, and records its changes, its problems, and the
+activity of its ports. Requests use the data of the last round."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from softib.web.remembered import Remembered
 __all__ = ["Served"]
 
 KEEP, KEEP_OCTETS = 300, 200 << 20
-"""Number of stored samples: ten minutes at the default interval of two seconds; fewer if a fabric
-is so large that they would need more memory."""
+"""Maximum number of stored samples: ten minutes at the default interval of two seconds. On large fabrics fewer are
+stored, to limit memory."""
 REREAD_S = 60.0
 RECHECK_S = 60.0
 """Time in seconds after which the cables and tables are checked again, even if there was no change."""
 JUDGE_S = 10.0
-"""The shortest time between two runs of the rules over counters."""
+"""The minimum time between two runs of the rules over counters."""
 
 
 @dataclass
 class Served:
-    """Exactly one of ``read`` (for a source that does not change) and ``collector`` (for one that
-    does) is given. Only one thread may call :meth:`refresh`; any thread may call the other methods.
+    """Either ``read`` (for a source that does not change) or ``collector`` (for a source that changes) is given. Only
+    one thread may call :meth:`refresh`; any thread may call the other methods.
 
-    ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a
-    file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib
-    report --html`` (None: there is none); ``labs`` makes the page of a laboratory (None: the list
-    of all) from its number and the fields of its form; ``stated`` reads the data of ports from a
-    file. ``laboratory``: a fabric that ``softib up`` runs, which should have only one subnet
-    manager. ``steps`` wraps each phase of the first reading, which takes a while on a large fabric.
+    ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of jobs;
+    ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none);
+    ``labs`` makes the page of a laboratory (None: the list of all) from its number and the fields of its form;
+    ``stated`` reads the data of ports from a file. ``laboratory``: the fabric is run by ``softib up``, so it should
+    have only one subnet manager. ``steps`` wraps each phase of the first reading, which takes a while on a large
+    fabric.
     """
 
     name: str
@@ -87,8 +87,7 @@ class Served:
     _begun: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)
     _wanted: int = field(default=0, init=False)
-    """Rounds of :meth:`run`: number of begun rounds, number of read rounds, and the number for
-    which :meth:`reread` waits."""
+    """Numbers of rounds of :meth:`run`: begun, read, and the number for which :meth:`reread` waits."""
 
     def __post_init__(self) -> None:
         self.recent = Recent(self.keep)
@@ -187,7 +186,7 @@ class Served:
         return now
 
     def _happened(self, before: Now | None, now: Now) -> None:
-        """The events between two refreshes."""
+        """Record the events between two refreshes."""
         if before is None or self.collector is None:
             return
         at = self.clock()
@@ -237,7 +236,7 @@ class Served:
                 self._now = replace(self._now, rules=rules, version=self._now.version + 1)
 
     def _name(self, guid: int) -> str:
-        """Return the data of a node by NodeGUID, as on the map."""
+        """Return the name of a node on the map, by NodeGUID."""
         assert self._now is not None
         row = np.flatnonzero(self._now.seen.fabric.node_guid == np.uint64(guid))
         return self._now.names[int(row[0])] if len(row) else f"{guid:#018x}"
@@ -273,7 +272,7 @@ class Served:
             )
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
-            copy = replace(result, fabric=fabric.copy())  # the check brings it up if it is not
+            copy = replace(result, fabric=fabric.copy())  # the check brings up the copy if the fabric is not up
             # as `softib check` of the same fabric: its snapshot has no priorities, on which the rules for managers
             # are based
             if self.laboratory:
@@ -305,7 +304,7 @@ class Served:
         self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 
     def run(self) -> None:
-        """Refresh every ``every_s`` seconds until :meth:`stop`; the connection to a lost source is tried again."""
+        """Refresh every ``every_s`` seconds until :meth:`stop`, and reconnect to a lost source."""
         while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
             began = time.monotonic()
             if self._rest(self.every_s):
@@ -318,11 +317,11 @@ class Served:
             with self._rounds:
                 self._read = self._begun
                 self._rounds.notify_all()
-            # After a round that takes long, the next does not start at once.
+            # If a round takes long, the next one does not start immediately after it.
             self._rest(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def _rest(self, seconds: float) -> bool:
-        """Wait, unless a reading is asked for. Returns whether :meth:`run` ends."""
+        """Wait, unless a reading is requested. Return whether :meth:`run` ends."""
         with self._rounds:
             self._rounds.wait_for(lambda: self._stop.is_set() or self._wanted > self._begun, seconds)
         return self._stop.is_set()

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.extras import install_command
 from softib.web.access import Access, is_loopback, new_token
 from softib.web.served import Served
@@ -20,10 +20,10 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""Maximum time in seconds for the present round and answers to finish; then the process ends."""
+"""Maximum time in seconds for which the process waits at its end for the present round and answers."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
-# FastAPI turns this warning about its use of pydantic off with catch_warnings, which another thread that leaves
-# catch_warnings at the same time (as Numba does) turns on again.
+# FastAPI suppresses this warning about its use of pydantic with catch_warnings; another thread that leaves
+# catch_warnings at the same time (as Numba does) enables it again.
 warnings.filterwarnings("ignore", "The '[a-z_]+' attribute with value .* was provided to the `Field", UserWarning)
 
 
@@ -82,8 +82,8 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         raise InputError(f"softib serve needs {error.name}; {install_command('serve')}") from None
 
     class Server(uvicorn.Server):
-        """A server that ends cleanly on a signal: uvicorn's own server raises the signal again
-        after all is closed."""
+        """A server that ends cleanly on a signal; uvicorn's own server would raise the signal again after
+        everything is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -122,7 +122,7 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InputError(
-            f"cannot serve on {host}:{port}: {error.strerror or error}; choose another --host or --port (0: a free one)"
+            f"cannot serve on {host}:{port}: {os_reason(error)}; choose another --host or --port (0: a free one)"
         ) from None
     listener.listen(128)
     return listener

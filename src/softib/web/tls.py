@@ -41,8 +41,7 @@ class Tls:
 
 
 def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
-    """Return the files, after they were read as the server will read them. Raises
-    :class:`InputError`."""
+    """Read the files as the server will do, and return them. Raises :class:`InputError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate)
@@ -98,8 +97,8 @@ def _make(path: Path, host: str) -> None:
 
 
 def _naming(base: Any) -> type:
-    """Return a protocol that puts the common name of the client's certificate into the state of
-    each request, because ASGI does not pass it on."""
+    """Return a protocol that stores the common name of the client's certificate in the state of each request,
+    because ASGI does not provide it."""
     from softib.web.ufm.gate import CERTIFICATE
 
     class Protocol(base):

@@ -33,7 +33,7 @@ class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
     ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link
     (float64, 0: unknown; empty: all unknown). ``fabric`` and ``costs`` are the sources of
-    :attr:`profile`; ``measured``: measurements of these hosts, for verdicts."""
+    :attr:`profile`; ``measured``: measurements of these hosts, for :mod:`softib.workloads.trust`."""
 
     end: np.ndarray
     name: tuple[str, ...]
@@ -55,7 +55,7 @@ class Hosts:
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        """The rows of each name."""
+        """Return the rows of each name."""
         rows: dict[str, list[int]] = {}
         for i, name in enumerate(self.name):
             rows.setdefault(name, []).append(i)

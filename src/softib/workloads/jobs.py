@@ -107,7 +107,7 @@ class HotSpot(Repeated):
 
     @property
     def result_rows(self) -> int:
-        """The incast, and the victims."""
+        """Return 2: a row for the incast, and one for the victims."""
         return 2
 
 

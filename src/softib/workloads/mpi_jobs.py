@@ -100,7 +100,7 @@ class MpiAllgather(Mpi):
 
 
 class MpiAlltoall(Mpi):
-    """MPI_Alltoall: the size is that from each rank to each other rank"""
+    """MPI_Alltoall: the size is what each rank sends to each other rank"""
 
     pattern: Literal["mpi-alltoall"] = "mpi-alltoall"
 

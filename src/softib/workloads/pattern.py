@@ -32,13 +32,13 @@ class JobMessages:
     ``opcode`` and ``rate_gbps``: None means the values of the job; ``delay_ps`` as in
     :class:`~softib.sim.messages.Messages`. ``name`` is appended to the job's name in results.
 
-    ``members``: hosts of the multicast group to which all messages go. ``reduces``: hosts of an
-    all-reduce in the switches, whose messages follow from the fabric's trees. There is one row for
-    each of several all-reduces that divide the job's bytes equally (rails). ``streams``: use
-    streaming trees regardless of the job's option ``tree``. ``requests`` int64[k, 2]: rows of
-    requests and of their responses. ``serves`` int64 by row: the resource of its host that a
-    computation occupies and that all jobs share, for example a target's devices; 0: the job's own
-    processor.
+    * ``members``: hosts of the multicast group to which all messages go.
+    * ``reduces``: hosts of an all-reduce in the switches, whose messages follow from the fabric's trees. There is one
+      row for each of several all-reduces that divide the job's bytes equally (rails).
+    * ``streams``: use streaming trees regardless of the job's option ``tree``.
+    * ``requests`` int64[k, 2]: rows of requests and of their responses.
+    * ``serves`` int64 by row: the resource of its host that a computation occupies and that all jobs share, for
+      example a target's devices; 0: the job's own processor.
     """
 
     src: np.ndarray

@@ -43,7 +43,7 @@ class TrafficFile:
     rows: Rows
 
     def matrix(self, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
-        """The matrix over hosts by ``names``. Raises as :func:`matrix_of`."""
+        """Return the matrix over hosts by ``names``. Raises as :func:`matrix_of`."""
         return matrix_of(self.path, self.rows, names, without_lid)
 
 

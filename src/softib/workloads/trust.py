@@ -143,8 +143,8 @@ def _apart(d: Dataset, case: Case) -> float:
 
 
 def _between(case: Case, measured: list[Dataset]) -> bool:
-    """Return whether links, GPU, version and collective were measured together, on at least half as
-    many nodes, and similar sizes in any dataset."""
+    """Return whether a dataset has measurements of these links, GPU, version and collective on at least half as many
+    nodes, and any dataset has similar sizes."""
     alike = [
         d
         for d in measured

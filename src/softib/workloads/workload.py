@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from softib.workloads.faults import Fault, Management
     from softib.workloads.jobs import Job, OtherFabric
 
-__all__ = ["Workload", "WorkloadMessages", "parse", "read"]
+__all__ = ["Workload", "WorkloadMessages", "is_workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin", ".et", ".sqlite")
@@ -102,7 +102,7 @@ class Workload:
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
-                kind = LimitError if isinstance(error, LimitError) else InputError  # others have other arguments
+                kind = LimitError if isinstance(error, LimitError) else InputError  # other errors have other arguments
                 raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
@@ -198,6 +198,17 @@ def read(source: Any) -> Workload:
     return parse(text)
 
 
+def is_workload(text: str) -> bool:
+    """Return whether :func:`read` takes ``text`` for a workload: a pattern with its options, a trace, or a file of
+    jobs."""
+    from softib.workloads.registry import patterns
+
+    pattern, *options = re.split(r"[:,]", text, maxsplit=1)
+    if pattern.strip() in patterns() or _is_trace(text) or Path(text).suffix in SUFFIXES:
+        return True
+    return bool(options and _WORD.fullmatch(pattern)) and not Path(text).exists()
+
+
 def _is_trace(text: str) -> bool:
     """Return whether ``text`` is a trace's file, by its suffix; a profile of PyTorch by its first key."""
     if text.startswith("trace:") or Path(text).suffix in TRACES:
@@ -214,10 +225,10 @@ def _refuse_traces(path: Path) -> None:
 
 
 def parse(text: str) -> Workload:
-    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``,
-    ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises :class:`UnknownName` for a
-    pattern or option that does not exist (with similar names), :class:`InputError` for a wrong
-    value.
+    """Return the workload of a line of text: ``permutation``, ``permutation:2MB``,
+    ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises
+    :class:`UnknownName` for a pattern or option that does not exist (with similar names), :class:`InputError` for a
+    wrong value.
     """
     from softib.workloads.registry import patterns
 

@@ -12,6 +12,7 @@ from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import find_node
+from softib.fabric.plugging import delete_cables
 from softib.fabric.topologies.registry import generate
 
 SHIPPED = Path("/etc/infiniband-diags/error_thresholds")
@@ -92,3 +93,28 @@ def test_a_real_directory_of_ibdiagnet(shared_data: Path) -> None:
     below = [f for f in found if f.code == "link-error-counters" and "signed number" in f.message]
     assert len(below) == 1 and "PortRcvErrors reads -40" in below[0].message and below[0].severity == Severity.INFO
     assert len(errors) == 19, "each cable is a finding of its own; the output cuts them short, not the check"
+
+
+def test_ports_that_lost_their_link_are_named_without_a_plan_or_a_pattern() -> None:
+    """A cable between two switches fits no rule, but both ports have counted the loss; spare ports have not."""
+    fabric = generate("ring", switches=2, hosts_per_switch=2)
+    fabric.source.records |= {"counters"}
+    a, b = (
+        int(p) for p in fabric.cable_port[[fabric.is_switch[fabric.port_node[c]].all() for c in fabric.cable_port]][0]
+    )
+    delete_cables(fabric, [int(fabric.port_cable[a])])
+    assert "link-lost" not in {f.code for f in check(fabric)}
+    fabric.counters["link_downed_counter"][[a, b]] = 1
+    (lost,) = (f for f in check(fabric) if f.code == "link-lost")
+    assert {str(p) for p in lost.where} == {fabric.port_name(a), fabric.port_name(b)}
+
+
+def test_a_lost_link_is_one_finding() -> None:
+    """Where the pattern names the cable, its ports are in no second finding."""
+    fabric = generate("fat-tree", radix=16, levels=2)
+    fabric.source.records |= {"counters"}
+    port = fabric.ports_of(find_node(fabric, "leaf-3"))[12]
+    ends = [port, int(fabric.port_peer[port])]
+    fabric.counters["link_downed_counter"][ends] = 1
+    delete_cables(fabric, [int(fabric.port_cable[port])])
+    assert {f.code for f in check(fabric)} == {"missing-cable"}

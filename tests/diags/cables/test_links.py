@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from softib.fabric.node_finder import find_node
 from softib.fabric.plugging import set_active
 from softib.fabric.topologies.registry import generate
 from softib.iba.rates import SPEED_BY_NAME
+from tests.diags.structure.forms import site
 
 EDR, HDR = (SPEED_BY_NAME[n].code for n in ("EDR", "HDR"))
 DUMP = frozenset({"speeds"})
@@ -137,3 +140,26 @@ def test_management_hosts_on_a_switch_of_their_own_are_a_class_of_their_own(
         fabric.node_desc[fabric.port_node[port]] = np.frombuffer(f"mgmt-{i + 1}".encode().ljust(64, b"\0"), np.uint8)
     run_at(fabric, ports[:slow], EDR)
     assert [f.code for f in warnings(check(fabric, records=DUMP))] == ["link-slower-than-peers"] * expected
+
+
+@pytest.mark.parametrize("form", ["ibnetdiscover", "iblinkinfo"])
+@pytest.mark.parametrize("spines", [(2,), (1, 3)], ids=str)
+def test_slower_spines_are_one_finding_in_every_form(form: str, spines: tuple[int, ...], tmp_path: Path) -> None:
+    """Each leaf has uplinks of two rates; ``iblinkinfo`` prints no DeviceID, and 36 ports tell no generation."""
+    s = site()
+    slow = {end for end in s.cables if end[0] in {f"spine-{i}" for i in spines}}
+    slow |= {s.cables[end] for end in slow}
+    for end in slow:
+        s.rate[end] = "EDR"
+    (finding,) = s.findings(form, tmp_path)
+    assert (finding.code, finding.severity) == ("mixed-link-speeds", Severity.WARNING)
+    assert {(str(p).rsplit("[")[0], p.portnum) for p in finding.where} == slow
+
+
+def test_a_leaf_of_a_slower_model_mixes_nothing(tmp_path: Path) -> None:
+    """All of its uplinks have one rate: its routes share them evenly."""
+    s = site()
+    for end, peer in list(s.cables.items()):
+        if "leaf-3" in (end[0], peer[0]):
+            s.rate[end] = "EDR"
+    assert "mixed-link-speeds" not in {f.code for f in s.findings("iblinkinfo", tmp_path)}

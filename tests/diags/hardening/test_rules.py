@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from softib.diags.finding import CODES, Location
-from softib.diags.hardening.evidence import EndPort, Evidence, Manager
+from softib.diags.hardening.evidence import EndPort, Evidence, Manager, Service
 from softib.diags.hardening.options import judge_options, judge_partitions, not_as_written
 from softib.diags.hardening.rules import judge
 from softib.sm.managers.partitions import parse_partitions
@@ -71,6 +71,8 @@ WRONG = {
     "sa-open": lambda e: e.trusts.update({0: True, 1: True}),
     "sa-default-key": lambda e: e.trusts.update({1: True}),
     "sa-shows-mkey": lambda e: e.mkey_records.append(e.ports[2].where),
+    "service-reachable": lambda e: e.services.append(Service(0x100, FULL, "service scratch")),
+    "service-foreign": lambda e: e.services.append(Service(0x101, BLUE, "service scratch")),
 }
 
 
@@ -100,6 +102,20 @@ def test_a_manager_shows_its_key_to_strangers_alone():
     assert list(judge(evidence)) == []  # who asks with the M_Key is authenticated: IBA 14.2.5.13
     evidence.mkey = 0
     assert [f.code for f in judge(evidence)] == ["sm-key-shown"]
+
+
+def test_services_are_reached_by_the_rule_of_memberships():
+    """IBA 10.9.3: of two members that meet, one is full. Port 0 is a full member of the default partition, the others
+    are limited ones; red and blue are full members of their partition."""
+    found = lambda guid, pkey: [
+        (f.code, f.message) for f in judge(replace(hardened(), services=[Service(guid, pkey, "s")]))
+    ]
+    for guid, pkey in ((0x101, LIMITED), (0x101, 0), (0x101, RED), (0x100, RED)):
+        assert found(guid, pkey) == []
+    for pkey in (0, LIMITED, FULL):
+        ((code, message),) = found(0x100, pkey)
+        assert code == "service-reachable" and "4 ports of hosts reach it" in message
+    assert [code for code, _ in found(0x999, RED)] == ["service-foreign"]
 
 
 SAFE = {

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
+from softib.diags.finding import Severity
 from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.node_finder import find_node
+from softib.fabric.plugging import delete_cables
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure
+from tests.diags.sites import tree
 from tests.fabric.subset import without_nodes
 
 QUICK = [
@@ -184,3 +187,31 @@ def test_guids_that_no_record_states_are_no_duplicates_and_lone_nodes_are_told(t
     path.write_text(LONE)
     (found,) = check(read(path).fabric)
     assert found.code == "unlinked-hca-port" and found.message == "host3 mlx5_0 is listed without any link"
+
+
+@pytest.mark.parametrize("hosts", [8, 16])
+def test_an_absent_host_where_numbers_run_across_the_leaves(hosts: int) -> None:
+    """Host n is on leaf n modulo 12: its neighbours in name are on other leaves, and its name is still known."""
+    whole = tree(leaves=12, hosts=hosts, spines=4, parallel=1, host=lambda g, i: f"worker-{i * 12 + g + 1}")
+    assert check(whole.fabric()) == []
+    for leaf, place in ((0, hosts - 1), (4, 3), (11, hosts // 2)):
+        s = whole.copy()
+        s.without({f"host{leaf}.{place}"})
+        (finding,) = check(s.fabric())
+        assert (finding.code, finding.severity) == ("absent-host", Severity.WARNING)
+        assert finding.evidence["name"] == f"worker-{place * 12 + leaf + 1}"
+        assert [(p.node, p.portnum) for p in finding.where] == [(f"leaf-{leaf + 1:02d}", place + 1)]
+
+
+@pytest.mark.parametrize("hosts", [8, 16])
+@pytest.mark.parametrize("spine", [1, 2, 3, 4])
+def test_a_spine_that_lost_all_uplinks(hosts: int, spine: int) -> None:
+    """Its two cables are more than a tenth of the tier's; every port of them on the spine is named."""
+    fabric = generate("fat-tree", radix=4, levels=3, hosts=hosts)
+    node = find_node(fabric, f"spine-{spine}")
+    up = [p for p in fabric.ports_of(node) if "core" in fabric.node_name(int(fabric.port_node[fabric.port_peer[p]]))]
+    assert len(up) == 2
+    wanted = {fabric.port_name(p) for p in up}
+    delete_cables(fabric, [int(fabric.port_cable[p]) for p in up])
+    named = {str(p) for f in check(fabric) if f.code in ("missing-uplinks", "missing-cable") for p in f.where}
+    assert wanted <= named

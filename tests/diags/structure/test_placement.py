@@ -162,6 +162,40 @@ def test_exchanged_plugs_beside_an_axis_of_two(seed: int, tmp_path: Path) -> Non
     assert _told(fabric) == [("swapped-cables", wanted)]
 
 
+@pytest.mark.parametrize("swaps", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "dims"),
+    [("torus", [5, 2]), ("torus", [7, 2]), ("torus", [8, 2]), ("torus", [4, 4]), ("hyperx", [4, 4, 4])],
+    ids=str,
+)
+def test_exchanges_in_a_small_grid_are_named_or_unjudged(
+    kind: str, dims: list[int], swaps: int, tmp_path: Path
+) -> None:
+    """Several exchanges can look like another network: then no cable is named, but the fabric is never silent."""
+    for seed in range(3, 3 + extent(3, 12)):
+        fabric, rng = nameless(kind, {"dims": dims}, seed, tmp_path), np.random.default_rng([seed, swaps])
+        for _ in range(swaps):
+            ends = _four_ends(FabricView(fabric), rng)
+            swap_cables(fabric, fabric.port_name(ends[0]), fabric.port_name(ends[2]))
+        codes = {code for code, _ in _told(fabric)}
+        assert codes
+        assert codes <= {"swapped-cables", "misplaced-cable", "unjudged-cables"}
+
+
+@pytest.mark.parametrize("dims", [[6, 2], [7, 2], [8, 2]], ids=str)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_dead_switch_beside_an_axis_of_two(dims: list[int], seed: int, tmp_path: Path) -> None:
+    """A ring without a switch is a path, and a ladder without one a shorter ladder; ports tell the sides."""
+    fabric = nameless("torus", {"dims": dims}, seed, tmp_path, "Quantum Mellanox Technologies")
+    view = FabricView(fabric)
+    dead = int(np.random.default_rng(seed).choice(np.flatnonzero(fabric.is_switch)))
+    peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(dead) if fabric.port_peer[p] >= 0]
+    wanted = {str(view.location(p)) for p in peers if fabric.is_switch[fabric.port_node[p]]}
+    hosts = [int(n) for n in fabric.port_node[peers] if not fabric.is_switch[n]]
+    told = [x for x in _told(without_nodes(fabric, [dead, *hosts])) if x[0] != "unnamed-nodes"]
+    assert told == [("absent-switch", wanted)]
+
+
 def test_a_network_without_any_rule_stays_irregular(tmp_path: Path) -> None:
     """A random regular graph has no axes: nothing is said about its cables but that they are not judged."""
     fabric = nameless("torus", {"dims": [6, 6]}, 1, tmp_path)

@@ -240,6 +240,12 @@ def test_several_places_and_patterns_are_changed_at_once(lab):
     assert (f.port_info == before).all(), "all places are looked up before anything is changed"
 
 
+@pytest.mark.parametrize("place", ("leaf-1[3]", "leaf-1:3", "leaf-1/3"))
+def test_each_notation_of_a_port_clears_its_fault(lab, place):
+    lab("link-down", place)
+    assert len(lab("clear", place)["cleared"]) == 1 and not lab("list")["faults"]
+
+
 BAD = [
     ("sys-guid", {"where": "spine-1"}, "needs --guid"), ("sys-guid", {"where": "spine-1", "guid": "0"}, "not 0"),
     ("sys-guid", {"where": "spine-1", "guid": "0x1_0"}, "in hex"), ("sys-guid", {"where": "spine-1", "guid": 5}, "in hex"),

@@ -240,6 +240,27 @@ static int cut_off(void)
     return 0;
 }
 
+/* Both at one place in the program, as in a function that wraps the call. */
+static int cut_twice(void)
+{
+    struct ibv_qp_attr steps[] = {
+        { .qp_state = IBV_QPS_INIT, .port_num = 1 },
+        { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .min_rnr_timer = 40, .ah_attr = { .dlid = 1, .port_num = 1 } },
+        { .qp_state = IBV_QPS_RTS, .timeout = 46 },
+    };
+    static const int masks[] = {
+        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+    };
+
+    open_all(64);
+    a = make(IBV_QPT_RC, NULL);
+    for (int i = 0; i < 3; i++)
+        MUST(!ibv_modify_qp(a, &steps[i], masks[i]));
+    return 0;
+}
+
 /* Their messages have come, and nobody has polled the completions. */
 static int not_polled(void)
 {
@@ -393,7 +414,7 @@ static const struct { const char *name; int (*run)(void); } bugs[] = {
     { "without_reads", without_reads }, { "nearly_full", nearly_full }, { "dereg_posted", dereg_posted },
     { "destroy_unpolled", destroy_unpolled }, { "extended_field", extended_field }, { "wrong_qkey", wrong_qkey },
     { "no_grh_room", no_grh_room }, { "never_ready", never_ready },
-    { "cut_off", cut_off }, { "not_polled", not_polled }, { "inline_too_long", inline_too_long }, { "overrun", overrun },
+    { "cut_off", cut_off }, { "cut_twice", cut_twice }, { "not_polled", not_polled }, { "inline_too_long", inline_too_long }, { "overrun", overrun },
 };
 
 int main(int argc, char **argv)

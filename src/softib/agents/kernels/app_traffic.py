@@ -106,8 +106,8 @@ def egress_at(t, v, cell, i):
 
 @inner
 def corruption_rate(t, egress, octets):
-    """Return the probability that a packet of ``octets`` bytes is corrupted on the link behind
-    ``egress``; for small values."""
+    """Return the probability that a packet of ``octets`` bytes is corrupted on the link behind ``egress``; accurate
+    only for small probabilities."""
     if egress < 0:
         return 0.0
     a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))

@@ -119,7 +119,7 @@ def ports_exist(m, at, nports):
 
 @inner
 def ar_group_table(t, m, ingress, modifier, is_set):
-    """ARGroupTable: two groups a block."""
+    """Get or Set ARGroupTable: two groups per block."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE

@@ -198,7 +198,7 @@ def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
 
 @inner
 def selection(m, attribute):
-    """Bit mask of the counters of an attribute that a Set writes."""
+    """Return the bit mask of the counters of an attribute that a Set writes."""
     if attribute == EXT_SPEEDS:
         return get64(m, EXT_SPEEDS_SELECT_AT)
     select = get16(m, SELECT_AT)
@@ -211,7 +211,7 @@ def selection(m, attribute):
 
 @inner
 def counted_fields(t, m, node, attribute, row):
-    """Return the end of those counters of ``ATTRIBUTES[row]`` that ``node`` has; the other fields are zero."""
+    """Return the end index of the counters of ``ATTRIBUTES[row]`` that ``node`` has; later fields are zero."""
     begin, end = ATTRIBUTES[row, 2], ATTRIBUTES[row, 3]
     if attribute == PORT_COUNTERS_EXT and t.perf_caps[node, 1] & ADDITIONAL == 0:
         clear(m, EXT_SELECT2_AT + 4 + 8 * EXT_BASIC, 8 * (EXT_COUNTERS - EXT_BASIC))

@@ -75,7 +75,7 @@ CA_PORT, PORT0, EXTERNAL = 0, 1, 2
 
 @inner
 def kind_of(t, port):
-    """CA_PORT, PORT0 or EXTERNAL."""
+    """Return CA_PORT, PORT0 or EXTERNAL."""
     if t.node_type[t.port_node[port]] != SWITCH:
         return CA_PORT
     return PORT0 if t.port_num[port] == 0 else EXTERNAL

@@ -111,7 +111,7 @@ def next_hops(t, m, ingress, modifier, is_set):
 
 @inner
 def adjacent_subnets(t, m, ingress, modifier, is_set):
-    """A block of eight site-local subnets."""
+    """Get a block of eight site-local subnets."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     if modifier * ADJACENT_BLOCK >= max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 1):

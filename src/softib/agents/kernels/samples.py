@@ -1,12 +1,13 @@
-"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two points in time of the MADs.
+"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counters sampled over an interval that begins and
+ends at the times of MADs.
 
 There is one sampling mechanism per end port (a switch has one, at its port 0). A Set in state DONE arms it::
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
 A Set in another state has no effect. Nothing runs in the background: :func:`advance` moves every
-armed mechanism to the time of the call. So counts are taken at the first MAD (or
-``AgentPlane.advance``) at or after the time that is due.
+armed mechanism to the time of the call. So counts are taken at the first MAD (or ``AgentPlane.advance``) at or after
+the due time.
 """
 
 import numpy as np
@@ -63,7 +64,7 @@ SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) 
 
 @inner
 def speed_code(t, port):
-    """Code of the active speed of ``port``, 0 = unknown."""
+    """Return the code of the active speed of ``port``, 0 = unknown."""
     info = t.port_info[port]
     plain, ext, ext2 = get8(info, PLAIN_AT) >> 4, get8(info, EXT_AT) >> 4, (get8(info, EXT2_AT) >> 5) & 3
     mlnx = get8(t.port_mlnx_speed[port], 2)
@@ -85,7 +86,7 @@ def speed_code(t, port):
 
 @inner
 def status_at(t, end, now):
-    """SampleStatus of the mechanism of end port ``end``."""
+    """Return the SampleStatus of the mechanism of end port ``end``."""
     begin, until = t.sample_ps[end, 0], t.sample_ps[end, 1]
     if until == 0 or now >= until:
         return DONE

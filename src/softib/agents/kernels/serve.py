@@ -151,8 +151,8 @@ def _copy_mad(to, row, of, from_row):
 
 
 def steps_of(t, port, now, mads, *rest):
-    """Return how many steps of :func:`serve` Python runs (50 us per MAD). One batch does not show
-    how many will follow; on a large fabric there are many."""
+    """Return the cost of :func:`serve` in Python (50 us per MAD), in steps; infinite on a large fabric, where many
+    batches follow the first, so that the kernel is compiled at once."""
     return 100 * len(mads) if len(t.port_node) <= SMALL_PORTS else float("inf")
 
 
@@ -211,7 +211,7 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
 def answer(t, m, ingress, now, slid):
     """Process a MAD that a simulated network carried to its node; it enters through port
     ``ingress`` (by LID: the end port). ``m`` (uint8[256]) becomes the answer. Returns SILENT,
-    ANSWERED or FOR_CLIENT. Links and counters are the caller's."""
+    ANSWERED or FOR_CLIENT. The caller handles links and counters."""
     if m[BASE_VERSION_AT] != 1:
         return SILENT
     if t.samplers[0, 0]:

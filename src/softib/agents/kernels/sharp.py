@@ -48,7 +48,7 @@ TREES, STREAMING_TREES = 0, 1
 
 @inner
 def an_info(t, m, row):
-    """ANInfo."""
+    """Get ANInfo."""
     clear(m, DATA_AT, 192)
     put16(m, DATA_AT + TREE_CAP_AT, np.int64(t.sharp_cap[row, TREES]))
     put16(m, DATA_AT + STREAMING_CAP_AT, np.int64(t.sharp_cap[row, STREAMING_TREES]))
@@ -100,7 +100,7 @@ def qp_allocation(t, m, row, is_set):
 
 @inner
 def qpc_config(t, m, row, modifier, is_set):
-    """QPCConfig of a reserved QP."""
+    """Get or Set QPCConfig of a reserved QP."""
     if modifier < 1 or modifier > t.sharp_qp_used[row]:
         return BAD_FIELD
     if is_set:
@@ -154,7 +154,7 @@ def tree_config(t, m, row, modifier, is_set):
 
 @inner
 def quota_config(t, m, row, modifier, is_set):
-    """QuotaConfig of a tree."""
+    """Get or Set QuotaConfig of a tree."""
     if modifier >= t.sharp_cap[row, TREES]:
         return BAD_FIELD
     image = t.sharp_quota[row, modifier]

@@ -42,7 +42,7 @@ CANNOT = -1
 
 @inner
 def enabled_speeds(t, port):
-    """Bit mask over speed codes enabled by ``port``."""
+    """Return a bit mask over the speed codes enabled by ``port``."""
     info = t.port_info[port]
     plain, ext, ext2 = get8(info, ACTIVE_AT) & 15, get8(info, EXT_ENABLED_AT) & 31, get8(info, EXT2_AT) & 7
     if ext == EXT_NONE:

@@ -45,7 +45,7 @@ def vport_row(t, port, index):
 
 @inner
 def vport_state(t, port, row):
-    """VPortState as read."""
+    """Return VPortState as a Get reads it."""
     return min(np.int64(t.vport_info[row, STATE_AT] >> 4), np.int64(t.port_info[port, PORT_STATE_AT] & 15))
 
 

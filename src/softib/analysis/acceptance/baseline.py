@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from softib.fabric.counters import LINK_ERRORS
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
 from softib.input_files import json_document
+from softib.scratch import scratch_folder
 from softib.whole_files import write_text
 
 __all__ = ["ERROR_COUNTERS", "KEY", "MODULE_KEYS", "BaselineRecord", "read_baseline", "record_of", "write_baseline"]
@@ -98,7 +98,7 @@ def _errors(seen: Observations) -> dict[PortKey, dict[str, tuple[int, float]]]:
 
 
 def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None:
-    """Write it as JSON, with the topology as readable ibnetdiscover text. Raises
+    """Write the record as JSON, with the topology as readable ibnetdiscover text. Raises
     :class:`InputError` if the file cannot be written."""
     stated = {
         KEY: VERSION,
@@ -113,8 +113,8 @@ def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None
 
 
 def _text_of(fabric: Fabric) -> str:
-    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
-        path = Path(folder) / "fabric.ibnetdiscover"
+    with scratch_folder("baseline") as folder:
+        path = folder / "fabric.ibnetdiscover"
         registry.write(fabric, str(path), "ibnetdiscover")
         return path.read_text("utf-8")
 
@@ -150,7 +150,7 @@ def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
 def _fabric_of(lines: Any) -> Fabric | None:
     if lines is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
-        path = Path(folder) / "fabric.ibnetdiscover"
+    with scratch_folder("baseline") as folder:
+        path = folder / "fabric.ibnetdiscover"
         path.write_text("\n".join(str(line) for line in lines) + "\n", encoding="utf-8")
         return registry.read(str(path)).fabric

@@ -179,8 +179,8 @@ def _host(after: BaselineRecord, before: BaselineRecord, host: str) -> Location:
 
 
 def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
-    """Report ports whose counters rise faster than before. Given all events of both spans, the
-    number in the later span is binomial (Przyborowski and Wilenski 1940)."""
+    """Report ports whose counters rise faster than before. Given the total number of events in both spans, the number
+    in the later span is binomial (Przyborowski and Wilenski 1940)."""
     both = [
         (key, counter, was, row[counter])
         for key, row in after.errors.items()

@@ -20,7 +20,7 @@ EXACT = 20
 """Largest number of pairs for which the signed-rank test counts every assignment of signs; beyond,
 the normal distribution with correction for ties is used."""
 LEAST = 6
-"""Fewer pairs cannot be significant at 0.05 (two-sided: 2 / 2**6)."""
+"""Smallest number of pairs that can be significant at 0.05 (two-sided: 2 / 2**6)."""
 
 Pairs = Mapping[tuple[str, str], float]
 """(source, destination) -> measured value: Gb/s or microseconds."""

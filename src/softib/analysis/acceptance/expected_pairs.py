@@ -53,7 +53,7 @@ def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: E
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)
-    columns: list[tuple[int, np.ndarray, np.ndarray]] = []  # kind, rows of things, measurements
+    columns: list[tuple[int, np.ndarray, np.ndarray]] = []  # kind, rows of parts, measurements
     both, twice = np.concatenate([a, b]), np.tile(np.arange(n), 2)
     columns.append((KINDS.index("host"), host[both], twice))
     columns.append((KINDS.index("adapter"), both, twice))
@@ -201,7 +201,7 @@ class Expectation:
 
     def of_round(self, test: PairTest, one: Round, size: int, part: np.ndarray | None = None) -> np.ndarray:
         """Return the expected value of each pair of the round in ``test`` (float64, in the test's
-        unit). ``part``: for a test beside bandwidth, the part of the round of each pair (None: as
+        unit). ``part``: for a test that runs beside bandwidth, the part of the round of each pair (None: as
         planned)."""
         a, b = one.source, one.target
         if test.under_load:

@@ -181,7 +181,7 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
 
 
 def _place(measured: Measurements, e: Expectation | None, part: Part) -> tuple[str, list[Location], dict[str, float]]:
-    """Return its name, its locations, and the rate of its link if that is lower than usual."""
+    """Return the name of a part, its locations, and the rate of its link if that is lower than usual."""
     ends = measured.ends
     if e is None:
         name = ends.host[part.row] if part.kind == "host" else ends.name(part.row)
@@ -226,7 +226,7 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
 
 
 def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], list[Location]]:
-    """Finds the place of an end."""
+    """Return a function from an end to its place."""
     host = measured.ends.host
     return lambda row: [Location(host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
 

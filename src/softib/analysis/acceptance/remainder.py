@@ -19,10 +19,10 @@ from softib.plural import counted
 __all__ = ["Explained", "slow_pairs", "trained_low", "uncrossed"]
 
 SLOW = 0.3
-"""A pair is listed from this unexplained loss of bandwidth (share) on; chosen by softib."""
+"""Smallest unexplained loss of bandwidth (share) from which a pair is listed; chosen by softib."""
 HALF = 0.5
-"""A single measurement is a warning from this unexplained loss (share) on: momentary disturbances
-of a host are rarely that large."""
+"""Smallest unexplained loss (share) from which a single measurement is a warning: momentary disturbances of a host are
+rarely that large."""
 Explained = Mapping[str, tuple[np.ndarray, np.ndarray, FabricParts, Sequence[Blamed]]]
 """For each test: rows of its measurements, how much worse each is than usual, the parts, and which
 of them are blamed."""

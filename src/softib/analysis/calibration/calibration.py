@@ -24,7 +24,7 @@ CHANGE = 1.25
 LEAST = 0.03
 """Minimum change of a row's time, as a share, that counts as a dependency."""
 ROWS = 2
-"""Rows that it must move."""
+"""Minimum number of rows that a constant must move."""
 SHARES = (1.0, 0.6, 0.36)
 """Start values of the fit for a rate that may be hidden, as factors."""
 MOST = 0.35
@@ -75,8 +75,8 @@ class Calibrated:
 
 
 def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> Calibrated:
-    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if it
-    depends on none, or has too few rows for them."""
+    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if
+    the log depends on none of them, or has too few rows for them."""
     predict = _remembered(predict)
     start = {k.name: k.start for k in knobs}
     moved = {k.name: _moved(start, k, predict) for k in knobs}

@@ -40,7 +40,7 @@ class Simulated:
     hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, job: Job) -> float:
-        """µs of ``job``."""
+        """Return the time of ``job`` in µs."""
         run = run_workload(
             self.tables,
             Workload(job.pattern_name, (job,)),

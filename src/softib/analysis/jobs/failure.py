@@ -157,7 +157,7 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
         of_job = [e for e in log.events if not other(e.local, e.remote)]
         pairs = [p for p in log.pairs if not other(*p)]
         if not any(e.local or e.remote for e in of_job) and not pairs:
-            return log  # the hosts' names in the log are others
+            return log  # the log uses other names for the hosts
         kept = {id(e) for e in of_job}
         events = [e for e in log.events if e.symptom in REPORTS or id(e) in kept]
         if dropped := len(log.events) - len(events):
@@ -276,7 +276,7 @@ def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
 
 
 def _nodes(events: Sequence[Event], site: Site) -> frozenset[int]:
-    """Nodes of the local ends of events."""
+    """Return the nodes of the local ends of events."""
     ports = [p for e in events if e.local for p in site.ports_of(e.local)[0]]
     return frozenset(int(site.fabric.port_node[p]) for p in ports)
 

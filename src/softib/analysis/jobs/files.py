@@ -30,21 +30,21 @@ def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     line; ``#`` begins a comment; ``host:8`` and ``host slots=8`` are the host), or from
     ``node[001-016],login``. Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
     if not isinstance(given, str | os.PathLike):
-        texts = [str(t) for t in given]
+        texts, place = [str(t) for t in given], ""
     elif os.path.isfile(given):
-        texts = _lines(Path(given))
+        texts, place = _lines(Path(given)), f"{os.fspath(given)}: "
     elif isinstance(given, str) and given.strip() and "/" not in given:
-        texts = [given]
+        texts, place = [given], ""
     else:
         raise UnreadableFile(f"{os.fspath(given)!r}: not a file of hosts, nor a list like node[001-016]")
-    hosts = list(dict.fromkeys(h for t in texts for h in expand_hostlist(t)))
+    hosts = list(dict.fromkeys(h for t in texts for h in _expanded(t, place)))
     if not hosts:
         raise InputError(f"{given if isinstance(given, str | os.PathLike) else 'hosts'}: no host in it")
     odd = next(
         (h for h in hosts if h.startswith("-") or not h.isprintable() or any(c in h for c in " \t;|&$`<>'\"\\")), None
     )
     if odd is not None:
-        raise InputError(f"{odd[:60]!r} is not a host name")
+        raise InputError(f"{place}{odd[:60]!r} is not a host name")
     return hosts
 
 
@@ -148,7 +148,7 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
         name = str(job.get("name") or "")
         number = job.get("job_id")
         label = f"{name} ({number})" if name and number is not None else name or str(number)
-        hosts = expand_hostlist(nodes)
+        hosts = _expanded(nodes, f"{of}: jobs[{i}]: ")
         total += len(hosts)
         if total > MOST_IN_ALL:
             raise LimitError(f"{of}: jobs on more than {MOST_IN_ALL:,} hosts in all")
@@ -172,8 +172,8 @@ def _nodes(job: Mapping[str, Any]) -> str:
 
 
 def _states(job: Mapping[str, Any]) -> set[str]:
-    """``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state: {current:
-    …}``."""
+    """Return the states of a job. ``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state:
+    {current: …}``."""
     state = job.get("job_state")
     if state is None and isinstance(job.get("state"), Mapping):
         state = job["state"].get("current")
@@ -228,8 +228,16 @@ def _plain(stated: Mapping[str, Any] | list[Any], of: str) -> Iterator[Scheduled
             raise InputError(
                 f"{of}: job {name} has no hosts; use a line like train: [node-1, node-2], or squeue --json"
             )
-        names = tuple(dict.fromkeys(n for h in hosts for n in expand_hostlist(str(h))))
-        yield ScheduledJob(str(entry.get("name", f"job {i + 1}")), names, str(entry.get("user", "")))
+        name = str(entry.get("name", f"job {i + 1}"))
+        names = tuple(dict.fromkeys(n for h in hosts for n in _expanded(str(h), f"{of}: job {name[:60]}: ")))
+        yield ScheduledJob(name, names, str(entry.get("user", "")))
+
+
+def _expanded(text: str, place: str) -> tuple[str, ...]:
+    try:
+        return expand_hostlist(text)
+    except (InputError, LimitError) as error:
+        raise type(error)(f"{place}{error}") from None
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:

@@ -39,11 +39,16 @@ CROWD = 1.5
 
 @dataclass(frozen=True)
 class BusyPort:
-    """An egress port. ``load``: share of the run in which its link was busy. ``pairs``: sources and
-    destinations with the most bytes on it, with their shares; ``n_pairs``: number of all. ``hop``
-    of ``hops``: its position on the paths of the first pair. ``flows``: the largest of ``n_flows``.
-    ``victims``: messages that waited behind them. ``changes``: remedies as changes of a what-if
-    (``cc``, ``ar``, ``engine``, ``vl``)."""
+    """An egress port.
+
+    * ``load``: share of the run in which its link was busy.
+    * ``pairs``: sources and destinations with the most bytes on it, with their shares.
+    * ``n_pairs``: number of all pairs.
+    * ``hop`` of ``hops``: its position on the paths of the first pair.
+    * ``flows``: the largest of its ``n_flows`` flows.
+    * ``victims``: messages that waited behind these flows.
+    * ``changes``: remedies as changes of a what-if (``cc``, ``ar``, ``engine``, ``vl``).
+    """
 
     port: int
     place: str
@@ -66,8 +71,7 @@ class BusyPort:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """``relative``: the busiest link between switches under ``engine``'s tables, over that of the
-    run."""
+    """``relative``: load of the busiest link between switches under ``engine``'s tables, divided by that in the run."""
 
     engine: str
     relative: float
@@ -176,7 +180,7 @@ def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
 
 
 def _mean_of_others(run: RunResult, port: int) -> float:
-    """Return their mean load; 0 without any."""
+    """Return the mean load of the other links; 0 if there are none."""
     others = _links_to_switches(run, port)
     return float(run.load[others].mean()) if len(others) else 0.0
 

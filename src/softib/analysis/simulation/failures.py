@@ -80,7 +80,7 @@ class FailureFigures(Result):
     management: ManagerOfRun
     retransmission: Retransmission
     unreachable: list[str]
-    """Ports with traffic that no link connected to the rest at the end."""
+    """Ports with traffic that were disconnected from the rest at the end."""
 
 
 def fault_effects(run: FailureRun) -> list[FaultEffect]:

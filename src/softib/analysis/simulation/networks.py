@@ -29,7 +29,7 @@ class PriceRange(Result):
 
     @property
     def middle(self) -> float:
-        """Mean of both ends."""
+        """Mean of ``low`` and ``high``."""
         return (self.low + self.high) / 2
 
 

@@ -1,1 +1,1 @@
-"""``accept`` and ``baseline``: measure the performance of a fabric, and its changes later."""
+"""``accept`` and ``baseline``: measure the performance of a fabric, and compare it later."""

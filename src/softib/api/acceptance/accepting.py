@@ -47,7 +47,7 @@ class AcceptOptions(TypedDict, total=False):
     seconds: float
     """Duration of each program (1)."""
     at_once: int | None
-    """Maximum number of pairs that run at once, if each must have its links for itself."""
+    """Maximum number of pairs that run at once when no two may share a link."""
     base_port: int
     """First TCP port for perftest's exchange (18515)."""
     seed: int
@@ -124,8 +124,8 @@ def accept(
     steps: Steps = unwatched,
     **options: Unpack[AcceptOptions],
 ) -> Acceptance:
-    """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port
-    has a partner, and report parts that are slow.
+    """Measure bandwidth and latency between all hosts with perftest, and report slow parts. In each round, every port
+    has a partner.
 
     ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes); or any other
     SOURCE, or a file or list of hosts, for ``ssh`` or ``srun``. Paths are known only if the source

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from softib.errors import InputError, SoftibError
 from softib.plural import counted
 from softib.result import Result
+from softib.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from softib.api.acceptance.result import AcceptanceSource
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["CollectiveRow", "CollectiveRun", "check_commands", "collective_findings", "run_collectives"]
 
 LEAST_LOCAL_US = 10_000.0
-"""Sizes are judged on a running fabric from this predicted time on. The ranks share this machine's
-processors, and shorter collectives take the time of several turns of its scheduler."""
+"""On a running fabric, sizes with a shorter predicted time are not judged. The ranks share this machine's
+processors, so that scheduling dominates the time of shorter collectives."""
 LEAST = 1.5
-"""No size is slow if measured over predicted time is below this. One in ten measurements is outside
-its range, and all sizes of one log tend to be outside together."""
+"""A size never counts as slow while measured over predicted time is below this. A range covers nine of ten
+measurements, and the sizes of one log tend to miss their ranges together."""
 UNKNOWN = 2.0
-"""A size is slow from this ratio of measured to predicted time on, if the library was never
-measured (chosen by softib)."""
+"""The same limit for a library that was never measured (chosen by softib)."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class CollectiveRow(Result):
     """False if there is no prediction, or if the time is too short for programs that share this
     machine's processors."""
     slow: bool
-    """Whether the time is worse than its range, by at least half. Without a range: whether it is at
-    least twice the predicted time."""
+    """Whether the time is at least half longer than its range allows. Without a range: whether it is at least twice
+    the predicted time."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class CollectiveRun(Result):
     seconds: float
     rows: list[CollectiveRow]
     why: str
-    """Reason why there is no measurement or prediction; empty if there is one."""
+    """Reason why there is no measurement or prediction; empty if there are both."""
 
     @property
     def slow(self) -> list[CollectiveRow]:
@@ -139,8 +138,8 @@ def _judged(
     )
     if benchmark.failure:
         return run(None, [], benchmark.failure)
-    with tempfile.TemporaryDirectory(prefix="softib-collective-") as folder:
-        path = Path(folder) / _file_name(command)
+    with scratch_folder("collective") as folder:
+        path = folder / _file_name(command)
         path.write_text(benchmark.output)
         message = lambda error: str(error).removeprefix(f"{path}: ").replace(str(path), "its output")
         try:

@@ -65,9 +65,9 @@ class Coverage(Suggests, Result):
     directions: int
     """Directions of all live cables, two per cable."""
     planned: int
-    """Number of directions that the schedule loads to ``share``."""
+    """Number of directions that the schedule loads to at least ``share`` of their rate."""
     proven: int
-    """Number of directions whose counters reached that rate."""
+    """Number of directions whose counters showed that rate."""
     tiers: list[TierCoverage]
     rounds: list[CoverRoundCounts]
     slow: list[DirectionLoss]
@@ -77,7 +77,7 @@ class Coverage(Suggests, Result):
     failures: list[PairFailure]
     judged: Findings = field(metadata=key("findings", json=lambda f: [one.to_json() for one in f], type=list[Finding]))
     seconds: float
-    """Seconds for which counters were watched in each round (virtual time if there are no hosts)."""
+    """Duration of each round in seconds, during which counters were watched (virtual time if there are no hosts)."""
     versions: dict[str, str]
     inputs: list[InputHash]
     made: str
@@ -111,7 +111,7 @@ class Coverage(Suggests, Result):
         write_text(path, self.certificate)
 
     def table(self) -> Table:
-        """Return one row a tier: directions, planned, proven."""
+        """Return one row per tier: directions, planned, proven."""
         return Table(columns(self.tiers, TierCoverage))
 
     def lines(self) -> list[str]:

@@ -33,9 +33,9 @@ Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
 LEAST_PARTS = 3
-"""Number of parts of a round from which on its rates have a standard error."""
+"""Minimum number of parts of a round for which its rates have a standard error."""
 SENDS = 0.01
-"""A port counts as sending from this share of its link's rate on: acknowledgements use less."""
+"""A port counts as sending above this share of its link's rate: acknowledgements use less."""
 ROUNDS = 40
 LIDS = "no port of a host has a LID"
 
@@ -54,16 +54,16 @@ class CoverOptions(TypedDict, total=False):
     """Options of a run."""
 
     rounds: int
-    """At most (40)."""
+    """Maximum number of rounds (40)."""
     seconds: float
-    """Seconds for which the counters are watched in each round (1)."""
+    """Duration of each round in seconds, during which the counters are watched (1)."""
     program: str
     """``write``, ``send`` or ``read``: the perftest programs."""
     size: int
     """Bytes of a message (1 MiB)."""
     adaptive: bool | None
-    """Plan for adaptive routing. None: if the switches' tables have it. True with a file: softib's
-    manager turns it on."""
+    """Plan for adaptive routing. None: only if the switches' tables have groups of adaptive routing. True with a
+    file: softib's manager turns it on."""
     ssh_config: str | os.PathLike[str]
     base_port: int
     """First TCP port for perftest's exchange (18515)."""
@@ -318,10 +318,9 @@ def _on_hosts(
 
 
 def _rates(when: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s, standard error in Gb/s) for each port: the slope of its counter (``data``, in
-    units of 4 bytes) over the times of its readings (``when``, ns), both float64[readings, ports].
-    One late reading hardly changes a slope; a program that stopped for some time increases the
-    error."""
+    """Return (Gb/s, standard error in Gb/s) for each port: the slope of its counter (``data``, in units of 4 bytes)
+    over the times of its readings (``when``, ns), both float64[readings, ports]. A single late reading hardly
+    changes a slope, and a program that pauses increases the standard error."""
     import numpy as np
 
     x, y = when - when.mean(axis=0), (data - data.mean(axis=0)) * 32.0

@@ -19,8 +19,8 @@ ANSWERS = "answers.yaml"
 
 @dataclass(frozen=True)
 class Answer:
-    """A question with a short answer. ``kind``: ``cable`` (either end), ``port``, ``node``, ``nodes`` (all of
-    them, in any order), ``number`` or ``word``. ``within``: the permitted relative error of a number."""
+    """A question with a short answer. ``kind``: ``cable`` (either end), ``port``, ``node``, ``nodes`` (all of them,
+    in any order), ``number`` or ``word``. ``within``: the relative error that is permitted for a number."""
 
     name: str
     ask: str

@@ -181,7 +181,7 @@ def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
 
 
 def _check_rest(path: Path, given_out: str, free: Sequence[str]) -> None:
-    """Check that only the keys ``free`` differ from the original file. Raises :class:`InputError`."""
+    """Check that the file differs from the original only in the keys ``free``. Raises :class:`InputError`."""
     from softib.plain_yaml import load_plain_yaml
 
     def rest(text: str) -> Any:

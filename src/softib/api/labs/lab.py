@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from softib.api.arguments import Suggests
 from softib.api.labs.exercise import ANSWERS, Exercise, exercises
 from softib.errors import InputError, UnreadableFile
 from softib.result import HIDDEN, Result
+from softib.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric
@@ -126,7 +126,7 @@ class Lab(Suggests, Result):
     def check_texts(self, texts: dict[str, str], mistakes: int = 0) -> LabCheck:
         """Check files that a student sends, for example from a browser; ``mistakes``: number of
         wrong attempts before this one. A file that is not in ``texts`` counts as unchanged."""
-        with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+        with scratch_folder("lab") as scratch:
             place = self.begin(scratch)
             for name in self.edited:
                 if name in texts:
@@ -161,7 +161,7 @@ class Lab(Suggests, Result):
         """Return the fabric before any repair."""
         import softib
 
-        with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+        with scratch_folder("lab") as scratch:
             yield softib.load(self.begin(scratch) / self.exercise.drawn)
 
     def _place(self, folder: str | os.PathLike[str]) -> Path:
@@ -174,7 +174,7 @@ class Lab(Suggests, Result):
         from softib.api.labs.judging import required
         from softib.input_files import content
 
-        with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+        with scratch_folder("lab") as scratch:
             given_out = self.begin(scratch)
             for name in self.files:
                 path = required(place / name, self.number)
@@ -222,8 +222,8 @@ def fabric_of(text: str) -> Fabric:
     """Return the fabric that the text of a fabric.yaml describes."""
     import softib
 
-    with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
-        path = Path(scratch) / "fabric.yaml"
+    with scratch_folder("lab") as scratch:
+        path = scratch / "fabric.yaml"
         path.write_text(text, "utf-8")
         return softib.load(path)
 
@@ -258,5 +258,5 @@ def _mistakes(place: Path) -> int:
 
 
 def _keep(place: Path, mistakes: int) -> None:
-    with contextlib.suppress(OSError):  # no hint is lost but the next
+    with contextlib.suppress(OSError):  # only the next hint is lost
         (place / MISTAKES).write_text(json.dumps(mistakes), "utf-8")

@@ -13,7 +13,7 @@ from softib.errors import SoftibError
 __all__ = ["lab_page"]
 
 MOST = 4096
-"""Largest length of an answer or a repaired file."""
+"""Maximum length of an answer or a repaired file."""
 FORBIDDEN = "/\\"
 """Characters with which a file name could leave its folder on the server."""
 STYLE = (

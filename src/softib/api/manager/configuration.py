@@ -146,7 +146,7 @@ class ConfigCheck(Suggests, Result):
     opensm: tuple[str, ...]
     """Settings that OpenSM 3.3.23 does not use as written, with its actual behaviour."""
     softib: tuple[str, ...]
-    """Differences of softib's manager, and settings that it ignores."""
+    """Differences of softib's manager from OpenSM, and settings that it ignores."""
 
     def __post_init__(self) -> None:
         self.opensm, self.softib = tuple(map(shown, self.opensm)), tuple(map(shown, self.softib))

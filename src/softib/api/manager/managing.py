@@ -101,13 +101,12 @@ class UmadManager(Suggests):
         strict: bool = False,
         on_step: OnStep = lambda manager: None,
     ) -> None:
-        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads
-        the files again. With ``strict``, it also ends if its tables have :attr:`faults` or if its
-        first sweep left out a device or port. It handles the process's signals. If there is a live
-        master, it raises :class:`InputError`, unless a priority was given (it then takes part in
-        the election) or ``take_over`` is set: priority 15, for which a master hands over (IBA
-        14.4.1). ``on_step`` is called after each step. Raises :class:`MadTimeout` if the port has
-        no link or the other master does not hand over.
+        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads the files again.
+        With ``strict``, it also ends if its tables have :attr:`faults` or if its first sweep left out a device or port.
+        It handles the signals of the process. If there is a live master, it raises :class:`InputError`, unless a
+        priority was given (it then takes part in the election) or ``take_over`` is set: priority 15, for which a master
+        hands over (IBA 14.4.1). ``on_step`` is called after each step. Raises :class:`MadTimeout` if the port has no
+        link or the other master does not hand over.
         """
         from softib.live.umad_sm import session
 
@@ -167,9 +166,9 @@ class UmadManager(Suggests):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of the last sweep as master, one line each: another engine than the selected one
-        computed the tables; pairs have no path; a credit loop can form; a device was left out; a
-        port is not ACTIVE. Empty if there are none.
+        """Faults of the last sweep as master, one line each: tables computed by another engine than the selected one,
+        pairs without a path, a credit loop that can form, an omitted device, a port that is not ACTIVE. Empty if there
+        are none.
         """
         if self._running is None:
             return ()
@@ -178,7 +177,7 @@ class UmadManager(Suggests):
 
     @property
     def verdict(self) -> str:
-        """Quality of the tables in one line; empty before there are tables, or if there are :attr:`faults`."""
+        """Quality of the tables in one line; empty if there are no tables yet, or if there are :attr:`faults`."""
         proof = None if self._running is None else self._running.proof
         return "" if proof is None else proof.verdict
 
@@ -203,7 +202,7 @@ class UmadManager(Suggests):
         return Hooks(step, reread=self._settings.read, lids=lids, database=database, proves_all=proves_all)
 
     def among_others(self) -> UmadManager:
-        """Return this manager, which from now on uses separate files, because others run in the same process."""
+        """Make this manager use separate files from now on, because others run in the same process, and return it."""
         self._among_others = True
         return self
 
@@ -259,7 +258,7 @@ class SmRun(Result):
     sent: int
     """Number of requests in the last sweep, without retries."""
     sets: int
-    """Those that change something."""
+    """Number of requests that changed something."""
     tables: TableProof | None
     """Quality of the tables of the last sweep as master."""
     report: SweepReport = field(metadata=key(flat=SweepReport))

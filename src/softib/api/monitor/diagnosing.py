@@ -30,7 +30,7 @@ JobsGiven: TypeAlias = "Jobs | str | os.PathLike[str] | Mapping[str, Any]"
 
 
 class Jobs(Suggests):
-    """Jobs on a fabric: the links that each may use, shared links, and expected slowdown
+    """Jobs on a fabric: the links that each of them may use, the links that they share, and their expected slowdown
     (:func:`jobs_on`)."""
 
     def __init__(self, links: JobLinks):
@@ -75,7 +75,7 @@ class Jobs(Suggests):
         return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
     def with_slow_ports(self, findings: Sequence[Finding]) -> Jobs:
-        """Return these jobs on a fabric in which the slow ports among the findings drain at their measured rate."""
+        """Return the same jobs on a fabric in which slow ports named by the findings drain at their measured rate."""
         other = Jobs(self._links)
         for f in findings:
             if f.code == "slow-receiver" and f.where[0].portnum is not None:
@@ -210,14 +210,13 @@ def diagnose(
     steps: Steps = unwatched,
 ) -> Findings:
     """Find bad cables from the increase of all ports' counters (``observed``: :class:`Observations
-    <softib.diags.observations.Observations>`, or an object that has them in ``observations``).
-    ``source`` is the observed fabric: dead links and devices are found from its structure, as in
-    :func:`check`. If it has forwarding tables (a running fabric, ``umad:DEVICE``), waiting ports
-    are followed through them. The subnet manager seen by :func:`observe` is also checked, so that a
-    hanging manager is distinguished from a network fault. ``jobs`` (see :func:`jobs_on`; needs
-    ``source``) adds to each finding the jobs that cross the cable, and finds jobs whose hosts' HCAs
-    carry no data. ``thresholds`` is a YAML file or a mapping that overrides
-    ``softib/diags/cable_rules/thresholds.yaml``. The rules have no other input; they do not see
+    <softib.diags.observations.Observations>`, or an object that has them in ``observations``). ``source`` is the
+    observed fabric: dead links and devices are found from its structure, as in :func:`check`. If it has forwarding
+    tables (a running fabric, ``umad:DEVICE``), waiting ports are followed through them. The subnet manager seen by
+    :func:`observe` is also checked, so that a hanging manager is distinguished from a network fault. ``jobs`` (see
+    :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross the cable, and finds jobs whose hosts'
+    HCAs carry no data. ``thresholds`` is a YAML file or a mapping that overrides
+    ``softib/diags/cable_rules/thresholds.yaml``. The rules have no other input; in particular, they do not know
     injected error rates.
 
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for invalid

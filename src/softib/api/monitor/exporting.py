@@ -37,7 +37,7 @@ class ExporterOptions:
     """Collectors to leave out of rounds and metrics: ``details`` (causes of errors and discards),
     ``fec``, ``modules``, ``manager``, ``findings``."""
     history: str | os.PathLike[str] | None = None
-    """Keep every interval as Parquet in this directory."""
+    """Directory in which every interval is stored as Parquet."""
     keep_days: float = 30.0
     """Days to keep the history, and to keep devices that are down; 0: for ever."""
     export_to: Sequence[str] = ()
@@ -46,7 +46,7 @@ class ExporterOptions:
     """A file for :func:`softib.jobs_on`, which is read again when it changes: findings name the
     jobs whose traffic crosses the cable."""
     expect: str | os.PathLike[str] | None = None
-    """A plan or a discovery whose devices and cables count as down until they are seen."""
+    """A plan or a discovery. Its devices and cables count as down until they are seen."""
 
 
 class Exporter(Suggests):

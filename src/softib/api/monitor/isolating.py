@@ -43,11 +43,11 @@ class Isolation(Suggests, Result):
     standing: int
     """Cables that are isolated now."""
     choices: list[Choice]
-    """One choice for each cable that a finding proposes to isolate."""
+    """The decision for each cable that a finding proposes to isolate."""
     released: list[Isolated]
     """Cables that were or will be enabled again, with the reason."""
     proof: str
-    """Properties of the fabric without the chosen cables, as proved; empty if no cable was chosen."""
+    """Proved properties of the fabric without the chosen cables; empty if no cable was chosen."""
 
     @property
     def good(self) -> bool:
@@ -187,7 +187,6 @@ def release_isolated(
 
 @contextmanager
 def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
-    from softib.live.umad_client.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
@@ -195,15 +194,11 @@ def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Record
     if name is None:
         yield None, None
         return
-    if not 0 <= mkey < 1 << 64:
-        raise InputError(f"mkey={mkey:#x}: use a number of 64 bits")
-    opened = open_source(name)
-    if mkey:
-        opened = replace(opened, wire=KeyedWire(opened.wire, mkey))
+    opened = open_source(name, mkey)
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")
-        ):  # two would spend the budget twice
+        ):  # two processes at once would spend the budget twice
             yield opened, Records(opened.memory) if opened.memory is not None else None
     finally:
         opened.close()
@@ -231,7 +226,7 @@ def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
 
 
 def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
-    """Return the choice; the cable stays in use if the evidence is older than its last release."""
+    """Return the choice, changed to leave the cable in use if the evidence is older than its last release."""
     seen = getattr(observed, "observations", observed)
     begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
     if choice.isolate and begun_s < records.released_s(choice.ends):
@@ -241,7 +236,8 @@ def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
 
 
 def _releases(opened: Opened | None, records: Records, means: Means | None, act: bool) -> list[Isolated]:
-    """Return the isolations that end: repaired, needed, due for a trial, or enabled by another party."""
+    """Return the isolations that end because the cable was repaired, is needed, is due for a trial, or was enabled
+    by another party."""
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states

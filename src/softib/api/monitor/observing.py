@@ -32,10 +32,9 @@ __all__ = ["Observed", "TopView", "observe"]
 
 
 class TopView(Suggests):
-    """The busiest ports, those that wait most and those with most errors, of ``source`` (a running
-    fabric or ``umad:DEVICE``), and the activity of the hosts of ``jobs`` (a file as in
-    :func:`jobs_on`). A context manager. Raises :class:`InputError` for another source,
-    :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
+    """The ports of ``source`` (a running fabric or ``umad:DEVICE``) with the highest loads, the longest waits and the
+    most errors, and the activity of the hosts of ``jobs`` (a file as in :func:`jobs_on`). A context manager. Raises
+    :class:`InputError` for another source, :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
     """
 
     orders: tuple[str, ...] = ("busy", "waiting", "errors", "jobs")
@@ -135,7 +134,7 @@ class TopView(Suggests):
 
 
 ROWS = 4_000_000
-"""Maximum number of ports times rounds for a history in memory: each takes about 300 bytes."""
+"""Maximum product of ports and rounds for a history in memory; each port of a round takes about 300 bytes."""
 
 
 LAST_NS = 2**63 - 1
@@ -214,7 +213,7 @@ def observe(
 
 
 def _kept(history: History, since: float | None, until: float | None) -> Observed:
-    """Return the history of that time, or the last part of it that fits into memory."""
+    """Return the history between the two times, or as much of its end as fits into memory."""
     from datetime import UTC, datetime
 
     begin, end = (

@@ -129,7 +129,8 @@ def _tables(
 def _history(
     folder: str | os.PathLike[str], window: Window | None, problems: list[str]
 ) -> tuple[Observations, bool | None]:
-    """Return the history of the window, or of its last rounds if there is none, and whether LIDs changed in it."""
+    """Return the history of the window (or the last rounds, if it has none in the window), and whether LIDs changed
+    in it."""
     from softib.api.monitor.observing import ROWS
     from softib.monitor.history import History
 
@@ -150,7 +151,7 @@ def _history(
 
 
 def _lids_moved(kept: History, begin_ns: int, end_ns: int) -> bool:
-    """Return whether a port had two LIDs in that time."""
+    """Return whether any port had two LIDs in that time."""
     times = kept.topologies().tolist()
     inside = [t for t in times if begin_ns <= t <= end_ns]
     before = [t for t in times if t < begin_ns][-1:]

@@ -199,8 +199,8 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
 
 
 def _money(comparison: Comparison) -> tuple[Opinion | None, list[BreakEven]]:
-    """Return which side gives more work for the money, by middle prices (None: a price or a time is unknown), and
-    the price difference from which the other would."""
+    """Return the side that does more work for its price, at middle prices (None: a price or a time is unknown), and
+    the price difference at which the other side would."""
     from softib.plan.advice import Opinion
 
     rows = [r for r in comparison.rows() if r["completion_us"]]

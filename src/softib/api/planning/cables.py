@@ -68,13 +68,13 @@ class PlanPower(NamedTuple):
     """Power of the devices and plugs of a plan, as their vendors publish it."""
 
     watts: float
-    """Of those with a published figure."""
+    """Sum over those with a published figure."""
     unknown: list[DeviceCount]
     """Devices without one."""
 
     @classmethod
     def of(cls, parts: Sequence[KnownPower]) -> PlanPower:
-        """Return the sum of ``parts``."""
+        """Return the sum over ``parts``."""
         unknown = sum((p.unknown for p in parts), Counter[str]())
         return cls(sum(p.watts for p in parts), [DeviceCount(name, n) for name, n in sorted(unknown.items())])
 
@@ -117,7 +117,7 @@ class CablePlan(Suggests):
         ]
 
     def table(self) -> Table:
-        """Return one row a link: both ends with rack and unit, ``path_m`` along the trays,
+        """Return one row per link: both ends with rack and unit, ``path_m`` along the trays,
         ``length_m`` ordered, ``medium``, ``label_a`` and ``label_z``."""
         from softib.plan.plugs import media_of
 

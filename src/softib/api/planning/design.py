@@ -86,7 +86,7 @@ class Designs(Suggests):
         return paths
 
     def rows(self) -> list[DesignRow]:
-        """Return one row a design."""
+        """Return one row per design."""
         return [_row(d) for d in self._designs]
 
     def table(self) -> Table:
@@ -186,11 +186,10 @@ def plan_design(
 ) -> Designs:
     """Return designs for ``demand``.
 
-    ``budget``: instead of the demand's number of hosts, use the number that the first design
-    connects for this sum (at middle prices). ``storage_ports`` of every host and one port of each
-    of ``storage_hosts`` form a separate storage fabric. ``prices``: a cost book. Each design is
-    built, and the subnet manager brings it up. Its engine then routes around one dead switch of
-    each tier and one dead cable. ``steps`` is entered with the name of each design. Raises
+    ``budget``: instead of the demand's number of hosts, use the number that the first design connects for this sum (at
+    middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form a separate storage
+    fabric. ``prices``: a cost book. Each design is built and brought up by the subnet manager. Its engine then routes
+    around one dead switch of each tier and one dead cable. ``steps`` is entered with the name of each design. Raises
     :class:`InputError` for a demand that no design meets, or a budget that buys no design.
 
     >>> import softib

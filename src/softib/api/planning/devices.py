@@ -1,4 +1,4 @@
-"""The catalogue of devices as a result."""
+"""The catalogue of devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Devices(Suggests, DeviceCatalogue):
     """The devices that reports, checks, simulation and planning read, and the numbers of their figures."""
 
     def table(self) -> Table:
-        """Return one row a device, without its figures."""
+        """Return one row per device, without its figures."""
         return Table(columns(self.devices, Device))
 
     def print(self) -> None:

@@ -25,7 +25,7 @@ class Growth(Suggests):
         self._source, self._addition = source, addition
 
     def table(self) -> Table:
-        """Return one row a new cable: ``node_a``, ``port_a``, ``node_z``, ``port_z``."""
+        """Return one row per new cable: ``node_a``, ``port_a``, ``node_z``, ``port_z``."""
         return Table(columns([NewCable(*cable) for cable in self._addition.cables], NewCable))
 
     def to_json(self) -> dict[str, Any]:

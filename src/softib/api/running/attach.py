@@ -30,16 +30,14 @@ QUIET = (0, 130, 143)
 
 @dataclass(frozen=True)
 class Attachment:
-    """Options of attaching a program. ``stock``: preload ``libumad2sim.so`` of ibsim-utils.
-    ``tune``: set the variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs.
-    ``exclusive``: no other program may use the same ports. ``mount``: show
-    ``/sys/class/infiniband`` in a mount namespace. ``refresh_s``: seconds between refreshes of its
-    files. ``net``: run in the network of its node, with IP over InfiniBand. ``connected``: that
-    network uses connected mode. ``capture``: a file to which its packets are written.
-    ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
-    nothing. ``environment``: further variables for the program. ``record``: a GOAL schedule
-    (``.goal`` or ``.bin``) to which its sends, receives and computations are written. ``outlives``:
-    do not end the program after its fabric, which otherwise happens after five seconds."""
+    """Options of attaching a program. ``stock``: preload ``libumad2sim.so`` of ibsim-utils. ``tune``: set the
+    variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs. ``exclusive``: no other program may use the
+    same ports. ``mount``: show ``/sys/class/infiniband`` in a mount namespace. ``refresh_s``: seconds between
+    refreshes of its files. ``net``: run in the network of its node, with IP over InfiniBand. ``connected``: that
+    network uses connected mode. ``capture``: a file to which its packets are written. ``assert_rdma``: the exit
+    code is :data:`NO_RDMA` if the program succeeds but verbs moved nothing. ``environment``: further variables for
+    the program. ``record``: a GOAL schedule (``.goal`` or ``.bin``) to which its sends, receives and computations
+    are written. ``outlives``: let the program run when its fabric ends; otherwise it is ended after five seconds."""
 
     stock: bool = False
     tune: bool = True
@@ -90,7 +88,7 @@ def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
 
 
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> Attached:
-    """Return the attachment of this program. An empty ``node`` (from an unset shell variable)
+    """Return the daemon's reply to the attachment of this program. An empty ``node`` (from an unset shell variable)
     raises :class:`InputError`."""
     from softib.live.control import attach
     from softib.live.launch.tuning import job_rank
@@ -110,9 +108,9 @@ def run_here(
     notice: Notice,
     become: bool = False,
 ) -> int:
-    """Run ``program`` on that port with this process's stdin, stdout and stderr; return its exit
-    code. Raises :class:`SoftibError`. ``become``: if no work remains after the program, replace
-    this process by a small one that waits for it and exits with its code."""
+    """Run ``program`` on that port with this process's stdin, stdout and stderr; return its exit code. Raises
+    :class:`SoftibError`. ``become``: if there is nothing left to do after the program, replace this process by a
+    small one that waits for the program and exits with its code."""
     from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
@@ -131,7 +129,7 @@ def run_here(
     folder = place.view
 
     def refresh() -> None:
-        with contextlib.suppress(SoftibError):  # without the daemon the last state stays
+        with contextlib.suppress(SoftibError):  # without the daemon, the files keep the last state
             ask(instance, "refresh", view=folder.name)
 
     with_network = manner.net or manner.connected or manner.capture is not None

@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,9 +38,11 @@ from softib.api.running.ci_result import (
 )
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
-from softib.errors import InputError, SoftibError
+from softib.errors import InputError, SoftibError, os_reason
 from softib.fabric.node_finder import default_port
+from softib.live.launch.child_watchdog import end_with_parent
 from softib.live.status import Moved
+from softib.scratch import scratch_folder
 from softib.source import warn
 
 __all__ = ["CiRun", "ci"]
@@ -52,7 +53,7 @@ STOP_S = 2.0
 """Time limit of the commands of a cancelled run: a CI service kills a job some seconds after its first signal."""
 SHM = Path("/dev/shm")
 RECORDS = ("junit.xml", "mads.pcap", "counters.csv", "fabric.log")
-"""What a run writes, the first one always, beside the output of each node."""
+"""Files that a run writes beside the output of each node; the first one is always written."""
 
 
 def ci(
@@ -70,16 +71,14 @@ def ci(
 ) -> CiRun:
     """Run a command on a fabric that exists for the duration of the command.
 
-    ``commands``: one command for each of ``nodes`` (default: the first host), a command by node, or
-    the path of a file that contains them (``nodes:``, and optionally ``fabric:`` and ``faults:``).
-    ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
-    ``net``: in the networks of the nodes. ``allow_ip``: pass if only IP over InfiniBand moved data, with ``net``.
-    ``artifacts``: the folder to which ``junit.xml`` is
-    written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
-    each command. ``timeout``: seconds for the commands
-    (None: no limit). ``output`` takes their output (default:
-    stdout). Raises :class:`InputError` for an invalid fault, node or fabric, and
-    :class:`KeyboardInterrupt` after an interruption, once the records are written.
+    ``commands``: one command for each of ``nodes`` (default: the first host), a command by node, or the path of a file
+    that contains them (``nodes:``, and optionally ``fabric:`` and ``faults:``). ``source``: the fabric (default: eight
+    hosts on four leaves). ``faults``: for example ``link-down@2s``. ``net``: run the commands in the networks of their
+    nodes. ``allow_ip`` (with ``net``): pass even if only IP over InfiniBand moved data. ``artifacts``: the folder to
+    which ``junit.xml`` is written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output
+    of each command. ``timeout``: seconds for the commands (None: no limit). ``output`` takes their output (default:
+    stdout). Raises :class:`InputError` for an invalid fault, node or fabric, and :class:`KeyboardInterrupt` after an
+    interruption, once the records are written.
     """
     if allow_ip and not net:
         raise InputError("allow_ip needs net: without it the commands have no IP over InfiniBand")
@@ -95,7 +94,7 @@ def ci(
         began = time.monotonic()
         result = interrupted(each)
         try:
-            with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
+            with up(fabric_source, name="ci", bound=True, pcap=scratch / "mads.pcap", notice=notice) as fabric:
                 ready = time.monotonic() - began
                 run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
                 run.to_its_end(timeout)
@@ -139,13 +138,13 @@ def _by_node(
 
 @contextlib.contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """Return a runtime directory for this run alone, so that programs find only its fabric."""
+    """Yield a runtime directory for this run alone, so that programs find only its fabric."""
     base = SHM if os.access(SHM, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="softib-ci-", dir=base) as folder:
+    with scratch_folder("ci", base) as folder:
         before = os.environ.get("XDG_RUNTIME_DIR")
-        os.environ["XDG_RUNTIME_DIR"] = folder
+        os.environ["XDG_RUNTIME_DIR"] = str(folder)
         try:
-            yield Path(folder)
+            yield folder
         finally:
             if before is None:
                 del os.environ["XDG_RUNTIME_DIR"]
@@ -184,14 +183,19 @@ class _Run:
             arguments = [sys.executable, "-m", "softib", "run", *options, "--node", node, "--", *command]
             env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
             child = subprocess.Popen(
-                arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True
+                arguments,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
             )
             self.children[node] = child
             self.threads.append(threading.Thread(target=self._copy, args=(node, child), daemon=True))
             self.threads[-1].start()
 
     def _copy(self, node: str, child: subprocess.Popen[bytes]) -> None:
-        """The command's output is printed and logged."""
+        """Print and log the command's output."""
         assert child.stdout is not None
         with open(self.scratch / f"{node}.log", "wb") as log:
             while data := os.read(child.stdout.fileno(), 1 << 16):
@@ -200,7 +204,7 @@ class _Run:
                 self.output.flush()
 
     def to_its_end(self, timeout: float | None) -> None:
-        """Wait for the commands, or until an interruption, and inject faults meanwhile."""
+        """Wait for the commands or an interruption, and inject the faults meanwhile."""
         self.limit_s = timeout or 0.0
         try:
             while len(self.ended) < len(self.children):
@@ -221,7 +225,7 @@ class _Run:
             thread.join(GRACE_S)
 
     def _end(self) -> None:
-        """End what still runs: after a failure of another command, a timeout, or Ctrl-C."""
+        """End the commands that still run, after a failure of another command, a timeout, or Ctrl-C."""
         until = time.monotonic() + (STOP_S if self.interrupted else GRACE_S)
         for node, child in self.children.items():
             while child.poll() is None:
@@ -238,9 +242,8 @@ class _Run:
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
-        """Return the first cable between switches on the path from the first node to the last; if
-        they are on one switch, the first node's cable. It must be called before the first fault,
-        because faults change routes."""
+        """Return the first cable between switches on the path from the first node to the last, or the first node's
+        cable if both are on one switch. It must be called before the first fault, because faults change routes."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -316,7 +319,7 @@ def _counters(fabric: RunningFabric) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder for the artifacts, without those of an earlier run, before the fabric is started."""
+    """Create the folder for the artifacts before the fabric is started, and remove those of an earlier run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / RECORDS[0]).exists():
@@ -330,7 +333,7 @@ def _make(folder: Path) -> None:
 
 
 def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
-    """Write the records of the run to ``folder``."""
+    """Write the artifacts of the run to ``folder``."""
     try:
         if not result.ok:
             result.artifacts = str(folder)
@@ -340,4 +343,4 @@ def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
                 shutil.copyfile(scratch / "softib/ci/log", folder / "fabric.log")
         (folder / "junit.xml").write_text(result.to_junit(), encoding="ascii")
     except OSError as error:
-        raise InputError(f"{error.filename or folder}: {error.strerror or error}") from None
+        raise InputError(f"{error.filename or folder}: {os_reason(error)}") from None

@@ -22,7 +22,7 @@ from typing import Any
 from softib.errors import InputError, UnknownName
 from softib.fabric.faults.targets import node_at, port_at
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import port_named
+from softib.fabric.node_finder import port_named, split_port
 from softib.live.faults.fault_list import locations_of
 from softib.live.faults.options import KINDS, options_of, rate_option
 from softib.plain_yaml import load_yaml
@@ -32,7 +32,7 @@ __all__ = ["Plan", "PlannedFault", "check_names", "planned_fault", "read_plan"]
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
 FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
 QUESTIONS = ("list",)
-"""Kinds of ``softib fault`` that inject no fault."""
+"""Arguments of ``softib fault`` that are not kinds of fault."""
 KEYS = ("fabric", "nodes", "faults")
 SHELL = frozenset("|&;<>()$`*?[~#={!\n")
 """Characters with a meaning for a shell."""
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """``where`` is empty for a location on the path from the first node to the last."""
+    """``where`` is empty if the location is on the path from the first node to the last."""
 
     kind: str
     where: str
@@ -89,7 +89,7 @@ def check_names(fabric: Fabric, nodes: Iterable[str], faults: Iterable[PlannedFa
     for fault in faults:
         of_node = KINDS[fault.kind].of_node
         for place in locations_of(fabric, fault.where, of_node) if fault.where else ():
-            (node_at if of_node or (fault.kind == "clear" and "[" not in place) else port_at)(fabric, place)
+            (node_at if of_node or (fault.kind == "clear" and split_port(place) is None) else port_at)(fabric, place)
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:

@@ -16,14 +16,14 @@ from softib.result import Result
 __all__ = ["INTERRUPTED", "INTERRUPTION", "NOTHING", "TIMED_OUT", "CiCommand", "CiFault", "CiRun", "interrupted"]
 
 TIMED_OUT = 124
-"""Exit code of a run that took too long, as timeout(1) has it."""
+"""Exit code of a run that took too long, as in timeout(1)."""
 INTERRUPTED = 130
-"""Exit code of a run that Ctrl-C or a signal ended, as a shell has it."""
+"""Exit code of a run that Ctrl-C or a signal ended, as in a shell."""
 INTERRUPTION = "interrupted by Ctrl-C or a signal"
 NOTHING = 4096
-"""Bytes below which verbs moved no application data."""
+"""With fewer bytes than this, verbs moved no application data."""
 TAIL = 20
-"""Lines of output in JUnit's failure."""
+"""Maximum number of output lines in a failure of the JUnit file."""
 
 
 @dataclass
@@ -60,9 +60,9 @@ class CiRun(Result):
     commands: list[CiCommand]
     faults: list[CiFault]
     verbs_bytes: int
-    """Sent and received by verbs at all ports of hosts: a message between two hosts counts at both."""
+    """Bytes that verbs sent and received at all ports of hosts; a message between two hosts counts at both."""
     ip_bytes: int
-    """The same by IP over InfiniBand."""
+    """Bytes by IP over InfiniBand, counted in the same way."""
     ready_s: float
     """Seconds until the fabric was up."""
     seconds: float
@@ -80,8 +80,8 @@ class CiRun(Result):
         )
 
     def to_junit(self) -> str:
-        """Return JUnit XML: a test case a command, one for the use of verbs, and one if the run failed for
-        its faults or its time limit, or was interrupted."""
+        """Return JUnit XML: one test case per command, one for the use of verbs, and one if the run failed because
+        of its faults or its time limit, or was interrupted."""
         failed = sum(c.exit_code != 0 for c in self.commands)
         other = not self.ok and (self.exit_code in (NO_RDMA, TIMED_OUT, INTERRUPTED) or not failed)
         of_run = other and self.exit_code != NO_RDMA

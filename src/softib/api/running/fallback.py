@@ -1,6 +1,5 @@
-"""Reasons why a program did not use the HCAs of its node: its environment, its limits, and the
-node's ports. The variables are those that ``softib diagnose`` checks
-(:mod:`softib.diags.cable_rules.job_environment`)."""
+"""Reasons why a program did not use the HCAs of its node, found in its environment, its limits, and the node's
+ports. The variables are those that ``softib diagnose`` checks (:mod:`softib.diags.cable_rules.job_environment`)."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ __all__ = ["causes"]
 LEAST_LOCKED = 64 << 10
 """With fewer bytes of locked memory than this (``ulimit -l``), a real HCA can register almost no memory."""
 SMALLEST_MTU = 128
-"""Bytes of MTU code 0: code n is this times 2^n (IBA 14.2.5.6)."""
+"""The MTU of code n is this number of bytes times 2^n (IBA 14.2.5.6)."""
 
 
 def causes(instance: Instance, attached: Attached, program: Path, environment: Mapping[str, str]) -> list[str]:

@@ -24,14 +24,14 @@ __all__ = ["Recording", "recording_to"]
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
 AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
-"""Time without a processor above which a note is printed: more than launchers need to start, and a
-tenth of the recording."""
+"""A note is printed if a rank was without a processor for longer than this (more than launchers need to start) and
+for a tenth of the recording."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one).
-    This call has number ``rank``; threads write to ``folder``."""
+    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one). This call is rank
+    ``rank``; its threads write to ``folder``."""
 
     path: Path
     folder: Path
@@ -46,10 +46,10 @@ class Recording:
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
     def close(self, notice: Notice, code: int = 0) -> None:
-        """End the recording of this program, which ended with ``code`` (128 + signal). The last
-        rank writes the schedule; if some ranks of the job do not record, or record elsewhere, the
-        last of those present does. A failed rank also writes it: its launcher will end the others,
-        and these have nothing more to add. Raises :class:`InputError` if it cannot be written."""
+        """End the recording of this program, which ended with ``code`` (128 + signal). The last rank writes the
+        schedule. If some ranks of the job do not record, or record elsewhere, the last of the present ones does. A
+        failed rank also writes it, because its launcher ends the other ranks. Raises :class:`InputError` if it
+        cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
@@ -147,7 +147,7 @@ def _write(path: Path, folder: Path) -> str:
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""
-    processors = os.cpu_count() or 1  # not those of this process: a launcher may have bound each rank to one
+    processors = os.cpu_count() or 1  # all processors of the machine: a launcher may have bound each rank to one
     if s.ranks > processors:
         rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
     return (
@@ -157,8 +157,8 @@ def _write(path: Path, folder: Path) -> str:
 
 
 def _away(threads: list[RecordedThread]) -> str:
-    """Return the message about the thread that was longest without a processor before a post: this
-    time counts neither as messages nor as computation."""
+    """Return the message about the thread that spent most time without a processor before its posts: this time
+    counts neither as messages nor as computation."""
     most = max(threads, key=lambda t: t.away)
     span = int(most.ns[-1] - most.ns[0])
     if most.away < max(AWAY_NS, AWAY_SHARE * span):

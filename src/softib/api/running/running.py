@@ -129,7 +129,7 @@ class RunningFabric(Suggests):
         return read_result(FaultReply, self._ask("fault", kind=kind, where=locations, **options), self.name)
 
     def status(self) -> FabricStatus:
-        """Return its state: ports, subnet manager, programs, MADs."""
+        """Return the state of the fabric: ports, subnet manager, programs, MADs."""
         from softib.live.status import status_of
 
         return status_of(self._instance)
@@ -144,9 +144,9 @@ class RunningFabric(Suggests):
         """Make the internal subnet manager sweep the whole subnet, wait until it is done, and
         return the manager's state.
 
-        ``reload``: before the sweep, it reads its files (partitions, options) again, as OpenSM does
-        on SIGHUP. Raises :class:`InputError` if there is no internal manager, :class:`PeerError` if
-        it does not finish within ``timeout`` seconds.
+        ``reload``: the manager first reads its files (partitions, options) again, as OpenSM does on SIGHUP. Raises
+        :class:`InputError` if there is no internal manager, :class:`PeerError` if it does not finish within ``timeout``
+        seconds.
         """
         before = self._ask("sweep", reload=reload)["sweeps"]
         until = time.monotonic() + timeout
@@ -196,7 +196,7 @@ class RunningFabric(Suggests):
         return Table(columns.counters(running(self.name).arrays))
 
     def down(self) -> None:
-        """Stop it. The next send of a program on it then fails."""
+        """Stop the fabric. The next send of a program on it then fails."""
         from softib.live.control import stop
 
         stop(self._instance)
@@ -230,9 +230,8 @@ class RunningFabric(Suggests):
 
 
 def stale_fabrics(prune: bool = False) -> list[tuple[str, int]]:
-    """Return this user's fabrics whose daemon was killed: the name of each, and the bytes of memory
-    that it left. With ``prune``, the memory is freed; LIDs and log are kept for the next start
-    under that name."""
+    """Return this user's fabrics whose daemon was killed: the name of each, and the bytes of memory that it left.
+    With ``prune``, the memory is freed; LIDs and log are kept for the next fabric of that name."""
     from softib.live.instances import stale
 
     return stale(prune)

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from softib.api.progress import Notice
 from softib.api.running.running import RunningFabric
 from softib.errors import InputError, SoftibBug, SoftibError
 from softib.plural import counted
+from softib.scratch import scratch_folder
 from softib.source import warn
 
 if TYPE_CHECKING:
@@ -32,13 +32,16 @@ __all__ = ["Server", "Starter", "up"]
 
 
 READY_FD = "SOFTIB_READY_FD"
-"""Descriptor on which a fabric in a separate process reports that it is ready, and the descriptors
-that it then closes."""
+"""Descriptor on which a fabric in a separate process reports that it is ready, and the descriptors that the process
+closes after that."""
+LIFE_FD = "SOFTIB_LIFE_FD"
+"""Descriptor of a pipe whose other end belongs to the process that started this fabric for its own use; it closes
+when that process ends."""
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
 OPENSM_SUFFIXES = ("_file", "torus_config", "nue_max_num_vls")
-"""Endings of the options that keep OpenSM's underscores."""
+"""Options with these endings keep OpenSM's underscores."""
 
 
 def up(
@@ -50,6 +53,7 @@ def up(
     pace: bool = False,
     notice: Notice | None = None,
     progress: Callable[[str], None] | None = None,
+    bound: bool = False,
     **options: Any,
 ) -> RunningFabric:
     """Start ``source`` as a running fabric, which is ready when this returns; ``with softib.up(…)
@@ -58,21 +62,22 @@ def up(
     ``sm``: ``internal`` (softib's manager brings it up), ``external`` (a stock manager will attach)
     or ``none``. ``options`` are further options of ``softib up`` under their long names: ``lmc=1``,
     ``partitions="partitions.conf"``, ``reassign_lids=True``. ``notice`` is called with each line of
-    its log, and ``progress`` with its state while waiting. Raises :class:`InputError` with the
+    its log, and ``progress`` with its state while waiting. ``bound``: the fabric ends with this
+    process, even if this is killed. Raises :class:`InputError` with the
     error line of ``softib up``.
     """
     from softib.fabric.topologies.spec import stated_name
     from softib.live.instances import name_of, starting
 
     given = {"sm": sm, **({"engine": engine} if engine else {}), "pace": pace, **options}
-    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
-        path = _file_of(source, Path(folder))
+    with scratch_folder("up") as folder:
+        path = _file_of(source, folder)
         label = source.name if isinstance(source, Fabric) else stated_name(path)
         with starting(name_of(label) if name is None else name) as (instance, held):
             new = not any(instance.folder.iterdir())
             command = [sys.executable, "-m", "softib", "up", path, "--name", instance.name, *_arguments(given)]
             try:
-                code = _start(command, instance.log, held, path, progress or (lambda text: None))
+                code = _start(command, instance.log, held, path, progress or (lambda text: None), bound)
             except BaseException:
                 instance.forget(folder=new)
                 raise
@@ -115,24 +120,30 @@ END_S = 5.0
 """Seconds that an interrupted start may take to end."""
 
 
-def _start(command: list[str], log: Path, held: int, source: str, progress: Callable[[str], None]) -> int | None:
+def _start(
+    command: list[str], log: Path, held: int, source: str, progress: Callable[[str], None], bound: bool
+) -> int | None:
     """Start ``command`` in a new session; return None when the fabric is ready, otherwise its exit
-    code. It inherits ``held``, the lock on its name."""
+    code. It inherits ``held``, the lock on its name, and if ``bound`` the end of a pipe that closes with this
+    process."""
     from softib.input_files import STDIN
 
     read, write = os.pipe()
+    life, kept = os.pipe() if bound else (-1, -1)
     log.write_bytes(b"")
-    with open(log, "ab") as output:  # its tracebacks are appended through another descriptor
+    with open(log, "ab") as output:  # tracebacks are appended through another descriptor
         child = subprocess.Popen(
             command,
-            env={**os.environ, READY_FD: f"{write} {held}"},
+            env={**os.environ, READY_FD: f"{write} {held}", LIFE_FD: str(life)},
             stdin=None if source == STDIN else subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=(write, held),
+            pass_fds=(write, held, life) if bound else (write, held),
             start_new_session=True,
         )
     os.close(write)
+    if bound:
+        os.close(life)
     try:
         with os.fdopen(read, "rb") as pipe:
             ready = _wait(pipe, progress)
@@ -140,11 +151,21 @@ def _start(command: list[str], log: Path, held: int, source: str, progress: Call
         child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(END_S)  # it holds the name until it has removed its files
+        if bound:
+            os.close(kept)
         raise
     if ready:
-        threading.Thread(target=child.wait, daemon=True).start()  # it continues; no zombie remains when it ends
+        threading.Thread(target=_wait_for, args=(child, kept), daemon=True).start()  # it continues
         return None
-    return child.wait() or 1
+    return _wait_for(child, kept) or 1
+
+
+def _wait_for(child: subprocess.Popen[bytes], kept: int) -> int:
+    """Return the exit code of a fabric, so that no zombie remains, and close its pipe."""
+    code = child.wait()
+    if kept >= 0:
+        os.close(kept)
+    return code
 
 
 def _wait(pipe: BinaryIO, progress: Callable[[str], None]) -> bool:
@@ -161,27 +182,37 @@ def _refusal(code: int, line: str) -> SoftibError:
 
 
 class Starter:
-    """The process that started this fabric and waits for it at the other end of a pipe
-    (:func:`up`), if there is one."""
+    """The process that started this fabric and waits at the other end of a pipe (:func:`up`), if there is one."""
 
     def __init__(self) -> None:
         numbers = [int(fd) for fd in os.environ.pop(READY_FD, "").split() if fd.isdigit()]
         self.detached, self._fds = bool(numbers), numbers
+        life = os.environ.pop(LIFE_FD, "")
+        if life.isdigit():
+            threading.Thread(target=_end_with, args=(int(life),), daemon=True).start()
 
     def announce(self, text: str) -> None:
         """A line of progress."""
         self._write(text.encode() + b"\n")
 
     def ready(self) -> None:
-        """That is all."""
+        """End the announcements: the fabric is ready."""
         self._write(READY)
         while self._fds:
             os.close(self._fds.pop())
 
     def _write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):  # it may have left
+        with contextlib.suppress(OSError):  # the starter may have ended
             if self._fds:
                 os.write(self._fds[0], line)
+
+
+def _end_with(life: int) -> None:
+    """Send SIGTERM to this process when the other end of the pipe ``life`` is closed."""
+    os.set_inheritable(life, False)
+    while os.read(life, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
@@ -207,7 +238,7 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
 GEN3_GBYTES = 12.0
 """GB/s of 16 lanes of PCIe generation 3, as NCCL counts them."""
 ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
-"""Options with this ending are paths of files for engines."""
+"""Options with this ending name files for engines."""
 
 
 def _profile_of(name: str) -> NodeProfile:
@@ -335,10 +366,10 @@ class Server:
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
     def faults(self) -> tuple[list[str], list[str]]:
-        """Return faults and notes of the internal manager's work, one line each. Faults: another
-        engine than the requested one computed the tables; pairs have no path; a credit loop can
-        form; ports did not become ACTIVE. Notes: other subnets, which need their own managers.
-        Large tables are not proved here."""
+        """Return faults and notes of the internal manager's work, one line each. Faults: tables computed by another
+        engine than the requested one, pairs without a path, a credit loop that can form, ports that did not become
+        ACTIVE.
+        Notes: other subnets, which need separate managers. Large tables are not proved here."""
         from softib.live.left_out import left_out
         from softib.sm.tables.table_proof import PROVED, prove_tables
 
@@ -355,7 +386,7 @@ class Server:
         self._serving.stop()
 
     def status(self) -> FabricStatus:
-        """Return its state: ports, subnet manager, programs, MADs."""
+        """Return the state of the fabric: ports, subnet manager, programs, MADs."""
         return self._serving.operations.status()
 
     @property

@@ -31,8 +31,8 @@ class AgainstRow(Result):
     error: float
     """Predicted over measured, less 1."""
     low: float | None
-    """Lower end of the predicted range (``high``: upper end), without this log; null if its library
-    was never measured."""
+    """Lower end of the predicted range, computed without this log (``high``: upper end); null if its library was
+    never measured."""
     high: float | None
 
 

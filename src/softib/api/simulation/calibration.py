@@ -54,18 +54,18 @@ class Calibration(Suggests, Result):
     """Rows of the log."""
     fitted: list[Constant]
     kept: list[Constant]
-    """Constants that stay unchanged because no two rows depend on them."""
+    """Constants that stay unchanged because fewer than two rows depend on them."""
     error_before: float
     """Mean error of the predictions before the fit, and after it."""
     error_after: float
     error_left_out: float
-    """Mean error of each half of the rows when the fit uses the other half."""
+    """Mean error of the predictions if each half of the rows is predicted from a fit to the other half."""
     low: float
-    """Factors ``low`` and ``high`` on a prediction between which nine of ten measurements lie, from
-    these half widths."""
+    """Nine of ten measurements are between ``low`` and ``high`` times the prediction; the factors come from these
+    half widths."""
     high: float
     machine: dict[str, Any]
-    """Content of the machine file."""
+    """Content of the machine file, as data."""
     text: str = field(default="", metadata=HIDDEN)
     """The machine file in YAML."""
 

@@ -22,8 +22,8 @@ __all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> MessageTrace:
-    """Return the traced ``message``: its times in µs, its packets hop by hop, and how the time of
-    the last packet is divided. Raises :class:`InputError` if no message was traced."""
+    """Return the traced ``message``: its times in µs, its packets hop by hop, and the parts of the time of the last
+    packet. Raises :class:`InputError` if no message was traced."""
     if message is None or run.outcome.log is None:
         raise InputError(
             "no message was traced; use record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
@@ -109,10 +109,10 @@ EVENTS = {constants.LOG_SENT: "sent", constants.LOG_RECEIVED: "received", consta
 
 
 def packets(run: RunResult) -> dict[str, Any]:
-    """Return one row for each event of a packet at a port, by time; times are in ps. ``sent``: its
-    turn came at ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``. ``received``:
-    the times at which its last byte arrived, it left the receive buffer, and it was in memory.
-    ``lost``: it was lost."""
+    """Return one row for each event of a packet at a port, by time; times are in ps. ``sent``: the packet's turn
+    came at ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``. ``received``: the times at which
+    its last byte arrived, at which it left the receive buffer, and at which it was in memory. ``lost``: it was
+    lost."""
     log, m = run.outcome.log, run.messages
     rows = np.flatnonzero(np.isin(log.kind, list(EVENTS)))
     of = np.full(len(rows), -1)
@@ -142,7 +142,7 @@ def packets(run: RunResult) -> dict[str, Any]:
 
 
 def jobs(run: RunResult) -> dict[str, Any]:
-    """Return one row a job."""
+    """Return one row per job."""
     times = run.job_times()
     return {
         "job": [j.name for j in times],
@@ -174,7 +174,7 @@ def ports(run: RunResult) -> dict[str, Any]:
 
 
 def phases(phases_of_run: Phases) -> dict[str, Any]:
-    """Return one row a phase."""
+    """Return one row per phase."""
     return {"shift": phases_of_run.shifts, "took_us": phases_of_run.took_ps / 1e6, "most_flows": phases_of_run.most}
 
 

@@ -52,8 +52,8 @@ HALF = "At half the price or less: {kept}."
 
 
 class Comparison(Suggests):
-    """A workload over several networks. ``base``: the run on the fabric as it is. ``runs``: the
-    successful runs by network. ``errors``: the reasons why the others failed."""
+    """A workload over several networks. ``base``: the run on the unchanged fabric. ``runs``: the successful runs by
+    network. ``errors``: the reasons why the others failed."""
 
     def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
         self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
@@ -117,7 +117,7 @@ class Comparison(Suggests):
         )
 
     def _nodes(self) -> tuple[str, ...]:
-        """Name the GPU nodes, which are the same in all networks."""
+        """Return the name of the GPU nodes, which are the same in all networks."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import machine_of_job
         from softib.workloads.nccl_jobs import Gpus
@@ -199,9 +199,9 @@ class Comparison(Suggests):
 
     @property
     def half_price(self) -> list[dict[str, Any]] | None:
-        """Networks at half of the fabric's price or less, at middle prices: ``price`` and
-        ``performance`` (inverse of completion time) as shares of the fabric as it is. None if the
-        cost book has no prices for the fabric."""
+        """Networks at half of the fabric's price or less, at middle prices, with ``price`` and ``performance``
+        (inverse of the completion time) as shares of those of the unchanged fabric. None if the cost book has no
+        prices for the fabric."""
         half = _half_price(self._networks)
         return None if half is None else [one.to_json() for one in half]
 
@@ -311,10 +311,10 @@ def compare(
     record: Record | None = None,
     prices: str | os.PathLike[str] | None = None,
 ) -> Comparison:
-    """Run ``workload`` on the fabric as it is, and with each of ``networks``. A network is a
-    generation of InfiniBand (the same graph, but link speeds, adapters and switches of that
-    generation), or ``roce`` or ``tcp`` over the same cables at the data rate of the links, with
-    options as in ``"roce,gbps=100"``. ``prices``: a cost book (YAML) instead of softib's.
+    """Run ``workload`` on the unchanged fabric, and with each of ``networks``. A network is a generation of InfiniBand
+    (the same graph, but link speeds, adapters and switches of that generation), or ``roce`` or ``tcp`` over the same
+    cables at the data rate of the links, with options as in ``"roce,gbps=100"``. ``prices``: a cost book (YAML) instead
+    of softib's.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, like :func:`simulate`, also
     for an unknown network. The error of a single network (for example RoCE in a layer other than
@@ -328,7 +328,6 @@ def compare(
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
     from softib.plan.price_book import read_book
-    from softib.sim.packet.options import network_of
     from softib.workloads.workload import read
 
     if isinstance(networks, str) or not networks:
@@ -337,16 +336,10 @@ def compare(
     work = read(workload)
     if work.fabrics:
         raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a comparison takes jobs of one")
+    names = [name if _ethernet(name) else _generation(name) for name in networks]
     fabric = as_fabric(source)
     first = main_generation(result_of(fabric).fabric)
-    wanted: list[str] = []
-    for name in networks:
-        if name.partition(",")[0] in ETHERNET:
-            network_of(name)
-        else:
-            name = _generation(name)
-        if name not in (*wanted, first):
-            wanted.append(name)
+    wanted = [name for name in dict.fromkeys(names) if name != first]
     base = simulate(fabric, work, layer=layer, engine=engine, seed=seed, record=record)
     if base._run is None:
         raise InputError("phases with barriers have no messages to compare; leave barrier out")
@@ -354,6 +347,16 @@ def compare(
     for name in wanted:
         comparison.add(name)
     return comparison
+
+
+def _ethernet(name: str) -> bool:
+    """Return whether this is a network of Ethernet. Raises :class:`InputError` for wrong options of one."""
+    from softib.sim.packet.options import network_of
+
+    if name.partition(",")[0] not in ETHERNET:
+        return False
+    network_of(name)
+    return True
 
 
 def _generation(name: str) -> str:

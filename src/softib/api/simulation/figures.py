@@ -55,7 +55,7 @@ class Figures(Result):
     wall_s: float
     good: bool
     agreement: Agreed
-    """Which results agree with the packet layer within 5 %."""
+    """Which results agree with the packet layer, within 5 %."""
     why_not: list[str]
     notes: list[str]
     interrupted: bool | None = field(default=None, metadata=OPTIONAL)
@@ -63,22 +63,22 @@ class Figures(Result):
     messages: int = 0
     """Messages on links, without computations."""
     phases: int | None = field(default=None, metadata=OPTIONAL)
-    """This and the next two exist only for a workload that the fluid layer runs in phases."""
+    """This field and the next two exist only for a workload that the fluid layer runs in phases."""
     phases_by_message: int | None = field(default=None, metadata=OPTIONAL)
     most_flows: int | None = field(default=None, metadata=OPTIONAL)
     computations: int | None = field(default=None, metadata=OPTIONAL)
     bytes: int | None = field(default=None, metadata=OPTIONAL)
     work: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
-    """Amount of work of the layer, by name."""
+    """Amount of work done by the layer, by name."""
     deadlock: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
-    """Ports and virtual lanes that wait for each other."""
+    """Ports and virtual lanes that wait for each other in a deadlock."""
     dissolved: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
-    """The same for a deadlock that HOQLife or lifetimes dissolved."""
+    """The same for a deadlock that HOQLife or packet lifetimes dissolved."""
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Percentiles."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
-    """A job each: ``began_us`` of its first message, ``ended_us`` of its last completion at the sender, and
-    ``gbps``, its bytes between the two."""
+    """One entry per job: ``began_us`` of its first message, ``ended_us`` of its last completion at the sender, and
+    ``gbps``, the rate of its bytes between the two."""
     slowest: list[SlowMessage | SlowPhase] = field(default_factory=list)
     """Messages, or phases, that took longest."""
     ports: list[BusyPortFigures] | None = field(default=None, metadata=OPTIONAL)
@@ -86,17 +86,17 @@ class Figures(Result):
     remedies: list[Remedy] | None = field(default=None, metadata=OPTIONAL)
     """Changes that follow from the causes, with results or the reason why they were not tried."""
     faults: list[FaultEffect] | None = field(default=None, metadata=OPTIONAL)
-    """This and the next three exist only for a run with faults."""
+    """This field and the next three exist only for a run with faults."""
     management: ManagerOfRun | None = field(default=None, metadata=OPTIONAL)
     """The subnet manager during the run."""
     retransmission: Retransmission | None = field(default=None, metadata=OPTIONAL)
     """Losses and retries."""
     unreachable: list[str] | None = field(default=None, metadata=OPTIONAL)
-    """Ports with traffic that no link connected to the rest at the end."""
+    """Ports with traffic that were disconnected from the rest at the end."""
     network: str | None = field(default=None, metadata=key(type=Literal["roce", "tcp"] | None, optional=True))
-    """This and ``ethernet`` exist only for a run over Ethernet."""
+    """This field and ``ethernet`` exist only for a run over Ethernet."""
     congestion_control: str | None = field(default=None, metadata=OPTIONAL)
-    """Only of a run over RoCE."""
+    """This field exists only for a run over RoCE."""
     ethernet: EthernetTotals | None = field(default=None, metadata=OPTIONAL)
     """Totals over all ports."""
     over_time: LoadsOverTime | None = field(default=None, metadata=OPTIONAL)
@@ -137,7 +137,7 @@ class RunFigures(Result):
     """Runs on the other fabrics of the workload file."""
     what_if: WhatIf | None = field(default=None, metadata=OPTIONAL)
     variants: list[Variant] | None = field(default=None, metadata=OPTIONAL)
-    """The run as it is and all of ``--what-if``, side by side."""
+    """The unchanged run and all those of ``--what-if``, side by side."""
     against: Against | None = field(default=None, metadata=OPTIONAL)
     """With ``--against``: comparison of a log with predictions."""
     counters: dict[str, dict[str, int]] | None = field(default=None, metadata=OPTIONAL)

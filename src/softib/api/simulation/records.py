@@ -216,7 +216,7 @@ class EthernetTotals(Result):
 
 @dataclass
 class WaitedFor(Result):
-    """A packet in front of a traced one."""
+    """A packet for which a traced one waited."""
 
     message: int
     source: str
@@ -248,7 +248,7 @@ class TracedPacket(Result):
     octets: int
     """Bytes on the wire."""
     backward: bool
-    """It travels from the destination to the source."""
+    """Whether it travels from the destination to the source."""
     hops: list[TracedHop]
     received_us: float | None
     written_us: float | None
@@ -276,6 +276,6 @@ class MessageTrace(Result):
     left_out: int
     """Packets without a timeline."""
     last: int | None
-    """Row in ``packets`` of the packet that completed the message."""
+    """Row of ``packets`` with the packet that completed the message."""
     parts_us: dict[str, float | None]
-    """Parts of the latency, for that packet."""
+    """Parts of the latency of that packet."""

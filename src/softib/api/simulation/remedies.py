@@ -1,4 +1,4 @@
-"""Remedies for the busiest ports of a simulated run; they are tried if that is cheap."""
+"""Remedies for the busiest ports of a simulated run, which are tried if that is cheap."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Replay(Suggests, Result):
     @property
     @also()
     def last_rank_ends_us(self) -> float:
-        """End of the last rank in us."""
+        """Time in us at which the last rank ends."""
         return max(self.rank_ends_us)
 
     def print(self) -> None:
@@ -111,11 +111,11 @@ def replay(
     check_choice(engine, path)
     if not isinstance(program, str | os.PathLike | Schedule):
         raise InputError(f"replay: program is the path of a trace or a schedule, not a {type(program).__name__}")
+    job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
     began = time.perf_counter()
     fabric = as_fabric(source)
     tables = routed(result_of(fabric), engine, path, lambda _: nullcontext())
     plane, hosts = Plane(tables.fabric), hosts_of(tables.fabric)
-    job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
     rows = rows_of(job, hosts)
     if isinstance(program, Schedule):
         schedule = replace(program, processors=job.processors or program.processors)

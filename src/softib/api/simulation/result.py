@@ -34,8 +34,8 @@ NOTHING = {
 
 
 class Simulation(Suggests):
-    """Result of a workload on a fabric. ``fabric`` has the tables of the run; ``wall_s`` is the
-    number of seconds that the layer took.
+    """Result of a workload on a fabric. ``fabric`` has the tables of the run; ``wall_s`` is the wall time of the layer
+    in seconds.
     """
 
     def __init__(self, run: Run):
@@ -77,7 +77,7 @@ class Simulation(Suggests):
 
     @property
     def what_if_text(self) -> str:
-        """Change of ``what_if``, as text."""
+        """The change of ``what_if``, as text."""
         return self._plain.what_if
 
     @property
@@ -128,7 +128,7 @@ class Simulation(Suggests):
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Reasons why the layer's answer may be wrong."""
+        """Reasons why the layer's results may be wrong."""
         return self._plain.why_not
 
     @property
@@ -143,7 +143,7 @@ class Simulation(Suggests):
 
     @property
     def faults(self) -> list[dict[str, Any]]:
-        """Each fault: when it happened, its cost, and when the manager had handled it."""
+        """For each fault: its time, its cost, and the time at which the manager had handled it."""
         failures = self._plain.failures
         return [] if failures is None else [fault.to_json() for fault in failures.faults]
 
@@ -156,7 +156,7 @@ class Simulation(Suggests):
 
     @property
     def unreachable(self) -> list[str]:
-        """Ports with traffic that no link connected to the rest at the end."""
+        """Ports with traffic that were disconnected from the rest at the end."""
         failures = self._plain.failures
         return [] if failures is None else list(failures.unreachable)
 
@@ -195,7 +195,7 @@ class Simulation(Suggests):
 
     @cached_property
     def busy_ports(self) -> list[dict[str, Any]]:
-        """The ports with the largest loads, each with its cause and remedies."""
+        """The ports with the largest loads, each with the cause and remedies."""
         from softib.api.simulation.figures import busy_ports
 
         return [port.to_json() for port in busy_ports(self._plain)]

@@ -91,7 +91,7 @@ class Run:
     against: Against | None = None
 
     def variant(self, changes: Mapping[str, str]) -> Run:
-        """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
+        """Run the workload again with ``changes`` (for example ``{"engine": "updn"}``)."""
         from softib.routing.engine import engines
 
         engine = self.engine if self.settings.lfts is None and self.engine in engines() else None
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def why_not(self) -> tuple[str, ...]:
-        """Reasons why the layer's answer may be wrong."""
+        """Reasons why the layer's results may be wrong."""
         if self.result is None:
             return () if self.agreement.end else ("phases in which flows share links are not judged",)
         return self.result.outcome.why_not
@@ -172,7 +172,8 @@ class Run:
         return [] if self.result is None else busy_ports(self.result)
 
     def with_measurements(self, predict: Simulated, with_log: bool) -> None:
-        """Use the measurements of the machine in ``record`` for verdicts; ``with_log``: also compare with its log."""
+        """Judge the results by the measurements of the machine in ``record``; ``with_log``: also compare with its
+        log."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -188,7 +189,7 @@ class Run:
         self.result = replace(result, hosts=hosts)
 
     def run_jobs_alone(self) -> None:
-        """Fill ``alone``, also in the runs on other fabrics."""
+        """Run each job alone and fill ``alone``, also in the runs on other fabrics."""
         from softib.analysis.simulation.slowdown import jobs_alone
 
         run = self.result
@@ -200,8 +201,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
-    ``whole``: include the jobs of other fabrics; ``elsewhere``: these jobs by fabric."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: include
+    the jobs that the workload places on other fabrics; ``elsewhere``: these jobs by fabric."""
 
     fabric: Fabric
     work: Workload
@@ -213,6 +214,25 @@ class Runs:
     record: Record
     whole: Workload | None = None
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise :class:`InputError` for a record that the layer or the network does not have."""
+        from softib.sim.packet.profiles import host_figures
+
+        r = self.record
+        if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
+            raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
+        if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
+            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
+        if r.samples and self.layer == "static":
+            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
+        host_figures(r.hosts)
+        self._interval_ps  # noqa: B018  (raises for a wrong text)
+
+    @property
+    def _interval_ps(self) -> int:
+        """Interval between samples; 0: about a hundredth of the run."""
+        return _picoseconds(self.record.samples) if isinstance(self.record.samples, str) else 0
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Make the run, optionally with ``changes`` (then on the tables of ``engine``). Raises
@@ -235,16 +255,18 @@ class Runs:
         if "fabrics" in changed and self.whole is None:
             raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
         over = network_of(changed["network"]) if "network" in changed else {}
-        gbps = over.get("ethernet", {}).get("gbps")  # adapters and switches of that speed, not only faster cables
+        gbps = over.get("ethernet", {}).get("gbps")  # with adapters and switches of that speed, not only cables
         generation = ethernet_generation(gbps) if gbps else changed.get("generation")
         if generation is not None:
             result = replace(result, fabric=at_generation(result.fabric, generation))
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
+        if changes is None:
+            self._check_ports(result.fabric)
         by_manager = engine is not None or bool(
             manager_settings(changes or {})
-        )  # a dump holds no AR groups, no CC tables
+        )  # a dump has no AR groups and no CC tables
         lfts = None if by_manager and changes is not None else self.lfts
         tables: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
         named = tables.part.tables
@@ -300,24 +322,23 @@ class Runs:
         messages = run.messages.only(run.messages.job == job)
         return run_messages(run, messages, self.layer, Recording(), self.record.progress)
 
-    def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
+    def _check_ports(self, fabric: Any) -> None:
+        """Raise :class:`InputError` for a port of the record that the fabric does not have."""
         from softib.analysis.simulation.result import named_port
+
+        for name in self.record.counters:
+            named_port(fabric, name)
+        for name in self.record.ports:
+            port_row(fabric, name)
+
+    def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
         from softib.analysis.simulation.run import Recording
 
         if not recorded:
             return Recording(jobs_apart=apart)
         r = self.record
-        for name in r.counters:
-            named_port(fabric, name)
-        if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
-            raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
-        if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
-            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
-        if r.samples and self.layer == "static":
-            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
-        interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
-        return Recording(bool(r.samples), interval, ports, r.trace, apart, packets=r.packets)
+        return Recording(bool(r.samples), self._interval_ps, ports, r.trace, apart, packets=r.packets)
 
     def _phases(self, tables: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It uses all hosts, and its only option is a size."""

@@ -56,15 +56,14 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
 
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
-"""Possible changes: the routing engine; adaptive routing and congestion control on or off; a
-separate service level for each job; the network (``roce``, ``tcp``); the generation of the links;
-running all jobs of a file with several fabrics on the first one; factors on latency, on the rate of
-all links, and on how narrow links between switches are."""
+"""Possible changes: the routing engine; adaptive routing and congestion control on or off; a separate service level
+for each job; the network (``roce``, ``tcp``); the generation of the links; all jobs of a file with several fabrics
+on the first one; factors on latency, on the rate of all links, and on the narrowing of links between switches."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 FACTORS = ("latency", "bandwidth", "congestion")
 SENSITIVITY = tuple(f"{key}={factor}" for key in FACTORS for factor in ("0.5", "2"))
-"""The changes that ``sensitivity`` in a what-if stands for."""
+"""The changes for which ``sensitivity`` stands in a what-if."""
 VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
@@ -74,7 +73,7 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
     from softib.iba.rates import speed_named
 
     changes: dict[str, str] = {}
-    # A list of engines also contains commas: a part that is not a change belongs to the value before it.
+    # Since a list of engines contains commas too, a part that is not a change belongs to the value before it.
     for part in [] if text is None else text.split(","):
         key, equals, value = (p.strip() for p in part.partition("="))
         if not equals and changes and list(changes)[-1] == "engine" and key:
@@ -155,9 +154,8 @@ def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def congestion_settings() -> dict[str, Any]:
-    """Return congestion control that makes five senders along a chain share one sink fairly (Jain's
-    index above 0.95, 0.9 of the link): OpenSM's options. The sources' table has entries of i / 8
-    packet times."""
+    """Return settings of congestion control with which five senders along a chain share one sink fairly (Jain's
+    index above 0.95, 0.9 of the link): OpenSM's options. Entry i of the sources' table is i / 8 packet times."""
     sls = range(16)
     return {
         "congestion_control": True,

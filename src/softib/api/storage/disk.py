@@ -33,9 +33,9 @@ MOST_QUEUES = 16
 READ_SHARES = {"read": 1.0, "write": 0.0, "mixed": 0.7}
 WORST_DEPTH = 255
 MAX_PIECE = 1 << 17
-"""Bytes of a command's data; a target may allow less."""
+"""Maximum data of a command in bytes; a target may allow less."""
 PART = 16 << 20
-"""Bytes of a file in memory."""
+"""Bytes of a file that are in memory at a time."""
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -131,7 +131,7 @@ class NvmeDisk(Suggests):
         self._disk.write(offset, data, through)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Return whether the namespace holds ``data`` at ``offset``; the target compares."""
+        """Let the target compare, and return whether the namespace holds ``data`` at ``offset``."""
         return self._disk.compare(offset, data)
 
     def write_file(self, file: str | os.PathLike[str], offset: int = 0, through: bool = False) -> int:

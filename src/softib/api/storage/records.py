@@ -42,7 +42,7 @@ class NvmeNamespace(Result):
     """Bytes."""
     read_only: bool
     file: str | None
-    """On the target."""
+    """Path on the target."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class NvmeDiscovery(Result):
     entries: list[NvmePort]
 
     def lines(self) -> list[str]:
-        """Return an entry a line."""
+        """Return one line per entry."""
         return [f"{e.nqn}  {e.address} port {e.port}" for e in self.entries]
 
 
@@ -108,7 +108,7 @@ class NvmeTransfer(Result):
     """Result of compare: the namespace holds the data."""
 
     def line(self) -> str:
-        """It, in words."""
+        """Return the result in one line."""
         if self.operation == "flush":
             return f"flushed in {self.seconds:.3f} s"
         if self.equal is not None:
@@ -126,11 +126,11 @@ class NvmeBench(Result):
     size: int
     """Bytes of a command."""
     depth: int
-    """Commands at once on each queue."""
+    """Number of outstanding commands on each queue."""
     queues: int
     mix: Literal["read", "write", "mixed"]
     verified: bool
-    """All data matched the pattern written before."""
+    """Whether all data matched the pattern that was written before."""
     seconds: float
     commands: int
     reads: int
@@ -141,7 +141,7 @@ class NvmeBench(Result):
     latency_max_us: float
 
     def line(self) -> str:
-        """It, in words."""
+        """Return the result in one line."""
         checked = "data verified" if self.verified else "data not verified"
         return (
             f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {counted(self.queues, 'queue')}: "

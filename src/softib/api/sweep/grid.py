@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softib.errors import InputError, LimitError, UnknownName
+from softib.errors import InputError, LimitError, UnknownName, os_reason
 from softib.plural import counted
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
-    """Return the row of one run: its results, or ``error`` if the run was impossible. The row does
-    not depend on the machine's clock."""
+    """Return the row of one run: its results, or ``error`` if the run was impossible. The row contains no value of
+    the machine's clock."""
     from softib.api.simulation.runs import Record, Runs
     from softib.api.simulation.simulate import check_layer
     from softib.api.simulation.what_if import changes_of, text_of
@@ -120,14 +120,14 @@ class Journal:
         return rows
 
     def add(self, key: str, row: dict[str, Any]) -> None:
-        """Keep a row. Raises :class:`InputError` if it cannot be written."""
+        """Store a row. Raises :class:`InputError` if it cannot be written."""
         if self.path is None:
             return
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, row]) + "\n")
         except OSError as error:
-            raise InputError(f"{self.path}: cannot write: {error.strerror or error}") from None
+            raise InputError(f"{self.path}: cannot write: {os_reason(error)}") from None
 
     def remove(self) -> None:
         """Remove the journal, because all rows are in the file."""
@@ -149,7 +149,7 @@ def check_appendable(path: str | os.PathLike[str]) -> None:
         if not there:
             target.unlink()
     except OSError as error:
-        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+        raise InputError(f"{target}: cannot write: {os_reason(error)}") from None
 
 
 MAX_POINTS = 1_000_000
@@ -180,8 +180,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """``parameters``: values by name, in the file's order. Every combination runs with every seed;
-    the seed changes fastest. ``where``: for messages."""
+    """``parameters``: values by name, in the file's order. Every combination runs with every seed; the seed changes
+    fastest. ``where``: the name of the grid in messages."""
 
     parameters: dict[str, list[Value]]
     seeds: list[int]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Sweep", "sweep"]
 
 Progress = Callable[[int, int], None]
-"""Called with the number of finished rows, and of all."""
+"""Called with the number of finished rows and the number of all rows."""
 BATCHES = 4
-"""Number of runs per worker of a cluster between two polls."""
+"""Number of runs that a worker of a cluster gets between two polls."""
 
 
 @dataclass(eq=False, repr=False)
@@ -108,12 +108,11 @@ def sweep(
     ["64KiB", "1MiB"], "engine": ["ftree", "updn"]}, "seeds": 3}``, or a YAML file with the same
     content.
 
-    Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``,
-    and options of the workload's jobs (``size``, or ``training.size`` of one job). ``workers``
-    processes share the runs (0: one per processor); or the workers of the Dask cluster at ``dask``
-    do (``tcp://head:8786``). With ``out``, the table is written there as Parquet. Finished rows are
-    stored in ``OUT.rows`` until then: if the process is killed, the same call continues. An error
-    at a single point is stored in ``error`` of its row.
+    Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``, and options of the
+    workload's jobs (``size``, or ``training.size`` of one job). ``workers`` processes share the runs (0: one per
+    processor); or the workers of the Dask cluster at ``dask`` do (``tcp://head:8786``). With ``out``, the table is
+    written there as Parquet. Finished rows are stored in ``OUT.rows`` until then: if the process is killed, the same
+    call continues. The error of a single point is stored in ``error`` of its row.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, for a wrong parameter or
     value before any run starts. Raises :class:`MissingLibrary` without joblib, for a cluster
@@ -161,8 +160,8 @@ def sweep(
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
-    """Raise a one-line error for a run option that no layer has; an option of another layer is an
-    error in its row."""
+    """Raise a one-line error for a run option that no layer has; an option that only another layer has is an error
+    in its row."""
     from softib.analysis.simulation.run import run_layer
     from softib.api.simulation.what_if import changes_of, text_of
     from softib.errors import UnknownName
@@ -177,7 +176,7 @@ def _check(values: Mapping[str, str], layer: str, where: str) -> None:
 
 
 def _run(calls: list[tuple[Any, ...]], workers: int, dask: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield rows with their numbers, as they arrive."""
+    """Yield rows with their numbers, in the order of their arrival."""
     if dask is None and workers == 1:
         for k, call in enumerate(calls):
             yield _numbered(k, *call)

@@ -89,7 +89,6 @@ def command(
         raise click.UsageError(f"--json and --format {form}: use one of the two")
     steps = Steps()
     fabric = load(source, steps)
-    _print_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     findings = softib.check(
         fabric,
@@ -103,6 +102,7 @@ def command(
         jobs=jobs,
         steps=steps,
     )
+    _print_unjudged(source, fabric)
     if write_baseline is not None:
         findings.save_baseline(write_baseline)
         n = len(findings)
@@ -126,7 +126,7 @@ def _print(findings: Findings, form: str, every: bool) -> None:
     if form == "json":
         print_json(findings.to_json())
         return
-    print_problems(p for p in findings.problems if not p.code)  # the others are findings
+    print_problems(p for p in findings.problems if not p.code)  # problems with a code are findings
     if form == "text":
         findings.print(every)
         return

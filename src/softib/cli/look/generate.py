@@ -48,6 +48,8 @@ def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str
     kinds = softib.topologies()
     if kind is None and not listed:
         raise click.UsageError(f"KIND is missing; use one of {', '.join(kinds)} (softib generate --list)")
+    if kind is not None and kind.startswith("-"):  # --list and --json are read, parameters follow their KIND
+        raise click.NoSuchOption(kind, possibilities=["--list", "--json", "--help"], ctx=click.get_current_context())
     if kind is not None and kind not in kinds:
         raise UnknownName("topology kind", kind, kinds)
     if listed:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.options import Load, guid_file_options, json_option, routing_of, source_options, table_options
 from softib.cli.shared.output import Steps, print_json, print_lines, print_problems
 from softib.result import document
+
+LID = re.compile(r"0x[0-9a-f]{1,4}|[0-9]{1,5}", re.IGNORECASE)
+"""Ports have LIDs after the bring-up alone."""
 
 
 @click.command()
@@ -38,6 +43,9 @@ def command(
 
     steps = Steps()
     fabric = load(source, steps)
+    for end in (a, b):
+        if not LID.fullmatch(end) and end not in fabric:
+            fabric[end]  # raises the error, before the bring-up
     routing = routing_of(fabric, engine, lfts, guid_files, steps)
     path = routing.path(a, b)
     if as_json:

@@ -71,7 +71,7 @@ def command(
     if as_json:
         print_json(report.to_json())
         return 0
-    print_problems(p for p in report.problems if not p.code)  # the others are findings
+    print_problems(p for p in report.problems if not p.code)  # problems with a code are findings
     report.print()
     if html:
         print_notice(f"report written to {html}")
@@ -79,8 +79,7 @@ def command(
 
 
 def _stamp() -> tuple[datetime, str]:
-    """Return the present time, or that of SOURCE_DATE_EPOCH (reproducible-builds.org), and this
-    command."""
+    """Return the time for the page (now, or SOURCE_DATE_EPOCH, see reproducible-builds.org) and the command line."""
     import os
     import shlex
     import sys

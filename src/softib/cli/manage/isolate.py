@@ -43,7 +43,10 @@ def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.sources)
 @click.option("--shadow/--act", default=True, help="Show what would be done, or do it.  [default: shadow]")
 @click.option(
-    "--budget", type=click.IntRange(0), metavar="N", help="Cables isolated at once (default, and most: max(10, 0.5 %))."
+    "--budget",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Maximum number of isolated cables (default, and upper limit: max(10, 0.5 %)).",
 )
 @click.option(
     "--hold",
@@ -60,7 +63,7 @@ def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
     "--fabric",
     metavar="SOURCE",
     shell_complete=completing.sources,
-    help="The fabric, where SOURCE is a history or files.",
+    help="The fabric, if SOURCE is a history or files.",
 )
 @mkey_option
 @ufm_options

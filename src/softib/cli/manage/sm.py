@@ -12,7 +12,7 @@ from softib.plural import counted
 from softib.result import document
 
 RUN = "run softib's subnet manager on a umad device: hardware, softib run, ibsim"
-"""The line of ``run``, whose module loads when it is called."""
+"""Help line of ``run``, whose module loads only when it is called."""
 
 
 class SmGroup(click.Group):
@@ -76,8 +76,8 @@ def check_config(file: str, as_json: bool) -> int:
 @fabric_option
 @json_option
 def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bool) -> int:
-    """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation
-    node of each host, and the top node of the tree. The manager counts it until its next sweep.
+    """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation node of each host, and
+    the top node of the tree. The job counts until the manager's next sweep.
     """
     import softib
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LINE_S = 0.5
 SHOWN_ROWS = 12
-"""Lines of one node's changes on a terminal; JSON has all."""
+"""Maximum number of lines for the changes of one node on a terminal; JSON has all."""
 SHOWN_NOTES = 12
 
 
@@ -202,7 +202,7 @@ class Line:
         self.shown = False
 
     def __call__(self, stepped: UmadManager) -> None:
-        """After a step."""
+        """Update the line after a step."""
         if self.reports and not stepped.phase:
             self.report(stepped)
         now = time.monotonic()
@@ -221,7 +221,7 @@ class Line:
             _show_tables(idle)
 
     def text(self, manager: UmadManager | UmadManagers, now: float) -> str:
-        """Return 79 columns at most."""
+        """Return the line, at most 79 columns."""
         counts = manager.counts
         rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (counts["mads"], now)
@@ -255,7 +255,7 @@ def _show_tables(manager: UmadManager) -> None:
 
 def _summary(manager: UmadManager) -> None:
     if manager.state == "NOTACTIVE":
-        return  # one of several that never began; its reason is printed
+        return  # one of several managers that never began; its reason is printed
     document = manager.to_json()
     for problem in manager.problems:
         print_notice(problem)
@@ -290,8 +290,7 @@ def _show_changes(planned: PlannedChanges) -> None:
 
 
 def _lines(change: AttributeChange) -> list[str]:
-    """Return two lines a field, as in a diff; runs of table entries with the same change are
-    one."""
+    """Return two lines per field, as in a diff; consecutive table entries with the same change share them."""
     out: list[str] = []
     where = f"{change.attr}[{change.modifier}]" if change.attr in ("PortInfo", "GUID_INFO") else change.attr
     run: list[tuple[str | int, int, int]] = []

@@ -17,9 +17,9 @@ from softib.cli.shared.output import print_result
 @json_option
 def command(sources: tuple[str, ...], ssh: tuple[str, ...], matrix: str | None, collector: bool, as_json: bool) -> int:
     """Compare the software stacks of hosts: driver, firmware, kernel, libraries and settings, with each other, with
-    their hardware and with a support matrix. Without FOLDER, ARCHIVE and --ssh: of this host, in a second.
+    their hardware and with a support matrix. Without FOLDER, ARCHIVE and --ssh, it checks this host, in a second.
 
-    Exit 1 for a fault, or where a host does not answer, for a scheduler's prolog.
+    Exit 1 for a fault, or if a host does not answer, for a scheduler's prolog.
 
     \b
     softib stack --ssh node1 --ssh node2 --ssh node3

@@ -38,7 +38,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
             "--shared",
             type=click.IntRange(min=0),
             metavar="N",
-            help="Adapters of each host of SOURCE on each fabric beside it; default: those of the same host name.",
+            help="Adapters of each host of SOURCE on each --ancillary fabric; default: those with the same host name.",
         ),
         click.option(
             "--ancillary",
@@ -97,7 +97,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Storage servers, each with a port on it.",
+    help="Storage servers, each with one port on the storage fabric.",
 )
 @click.option("--name", default="design", show_default=True, help="Name of the fabric.")
 @click.option("--save", metavar="DIR", type=OutputFolder(), help="Write the fabric.yaml of each design into DIR.")
@@ -142,7 +142,10 @@ def design(
 @click.argument("source", shell_complete=completing.sources)
 @click.option("--hosts", type=click.IntRange(min=1), required=True, metavar="N", help="Hosts more.")
 @click.option(
-    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of each; default: as those of SOURCE."
+    "--adapters",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Adapters of each new host; default: as the hosts of SOURCE.",
 )
 @json_option
 @source_options
@@ -151,8 +154,8 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
     import softib
 
     fabric = load(source, Steps())
-    print_problems(fabric.problems)
     growth = softib.plan_growth(fabric, hosts, adapters=adapters)
+    print_problems(fabric.problems)
     print_result(growth, as_json)
     return 0
 
@@ -267,8 +270,9 @@ def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:
     import softib
 
     fabric = load(source, Steps())
+    cables = softib.plan_cables(fabric, **options)
     print_problems(fabric.problems)
-    return softib.plan_cables(fabric, **options)
+    return cables
 
 
 NETWORKS = click.Choice(("ethernet", "infiniband"))

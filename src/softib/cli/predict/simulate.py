@@ -67,7 +67,7 @@ SMS = ("internal", "off")
 @click.option(
     "--trace",
     metavar="MESSAGE",
-    help="Packet layer: the timeline of a message: its number, or SOURCE->DESTINATION#2 for the second.",
+    help="Packet layer: show the timeline of a message. Give its number, or SOURCE->DESTINATION#2 for the second.",
 )
 @click.option(
     "--pcap", metavar="F", type=OutputFile(), help="Packet layer: write the frames of --port as pcapng, for Wireshark."
@@ -303,7 +303,7 @@ PACE_S = 10.0
 
 
 class Progress:
-    """A line of :func:`show_line`: how much is done, and how long the rest takes at the present pace."""
+    """Progress line: work done, and the remaining time at the present pace."""
 
     def __init__(self, layer: str) -> None:
         self.shown = time.monotonic()
@@ -362,8 +362,7 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
 
 
 class Rows:
-    """A line of :func:`show_line`: finished runs, and the remaining time at this pace; rows of an earlier
-    call do not count."""
+    """Progress line: finished runs, and the remaining time at this pace; rows of an earlier call do not count."""
 
     def __init__(self) -> None:
         self.began = self.shown = time.monotonic()

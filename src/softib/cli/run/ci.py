@@ -12,7 +12,7 @@ from softib.cli.shared.options import json_option
 from softib.cli.shared.output import print_json, print_notice
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--source",
     metavar="SOURCE",

@@ -41,7 +41,7 @@ _RATES = {
     "slow-port": "gbps",
     "flow-control": "share",
 }
-"""Kind → the option that its RATE is."""
+"""Kind → the option that RATE sets."""
 _DONE = {
     "ber": ("bit error rate {:g}", "no bit errors"),
     "attenuation": ("{:g} dB of light lost", "no light lost"),
@@ -65,8 +65,14 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
 @click.option(
     "--period", "period_s", type=float, metavar="S", help=("flap: seconds between two link failures (default 2).")
 )
-@click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
-@click.option("--count", type=int, metavar="N", help="flap: how many (default: until clear or link-up).")
+@click.option(
+    "--down",
+    "down_s",
+    type=float,
+    metavar="S",
+    help="flap: duration of each failure in seconds (default: half a period).",
+)
+@click.option("--count", type=int, metavar="N", help="flap: number of failures (default: until clear or link-up).")
 @click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new failure after this many seconds.")
 @click.option("--width", type=int, metavar="LANES", help="downgrade: maximum lanes.")
 @click.option("--speed", metavar="GEN", help="downgrade: maximum generation, for example EDR.")
@@ -129,7 +135,7 @@ def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float 
         rate = float(locations[-1]) if len(locations) > 1 else None
     except ValueError:
         rate = None
-        if kind in _RATES and "[" not in locations[-1]:
+        if kind in _RATES and not any(sign in locations[-1] for sign in "[:/"):
             raise InputError(f"{locations[-1]!r} is not a number; fault {kind} takes NODE[PORT]... RATE") from None
     return list(locations if rate is None else locations[:-1]), rate
 

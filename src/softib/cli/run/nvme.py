@@ -51,8 +51,8 @@ def command() -> None:
     \b
     softib run --node host-0002 -- softib nvme list 127.64.1.135
 
-    ADDRESS is the target's $SOFTIB_ADDRESS, perhaps with :PORT. All ports that the target's
-    discovery log page names are used, the optimized ones first.
+    ADDRESS is the target's $SOFTIB_ADDRESS, optionally with :PORT. All ports in the target's discovery log page are
+    used, the optimized ones first.
     """
 
 

@@ -13,7 +13,7 @@ from softib.cli.shared.options import fabric_option
 from softib.cli.shared.output import print_notice
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @fabric_option
 @click.option(
     "--node",

@@ -52,8 +52,8 @@ LINE_S = 0.5
     type=click.IntRange(1, 65000),
     metavar="PORT",
     help=(
-        "Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of "
-        "this machine can manage the fabric."
+        "Serve clients on this UDP port of the loopback instead of Unix sockets. UDP identifies no user: every user "
+        "of this machine can manage the fabric."
     ),
 )
 @click.option(
@@ -115,9 +115,9 @@ def command(
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
     server = softib.Server(source, name)  # fail before the work
+    given_manager, sm_config, partitions = given_settings(manager)
     fabric = load(source)
     print_problems(fabric.problems)
-    given_manager, sm_config, partitions = given_settings(manager)
     server.start(
         fabric,
         sm=sm,
@@ -140,18 +140,17 @@ def command(
 
 
 class Line:
-    """The live status line of a foreground fabric (one line when it is ready, if stderr is not a
-    terminal)."""
+    """The live status line of a foreground fabric; if stderr is not a terminal, one line when it is ready."""
 
     def __init__(self, starter: Starter, strict: bool, as_json: bool):
         self.starter, self.strict, self.as_json = starter, strict, as_json
         self.announced, self.next_s, self.last = False, 0.0, (0, 0.0)
         self.refused = ""
-        """Why a strict start is none."""
+        """Reason why a --strict start failed."""
         self.live = sys.stderr.isatty()
 
     def __call__(self, server: Server) -> None:
-        """After a step of the server's loop."""
+        """Update the line after a step of the server's loop."""
         if server.ready_s is not None and not self.announced:
             self.announced = True
             switches, cas, cables = server.sizes
@@ -234,8 +233,8 @@ def down(name: str | None, every: bool, as_json: bool) -> int:
 
 
 def _stopped(fabric: RunningFabric) -> SoftibError | None:
-    """Stop one fabric and wait until it is down; returns what went wrong. With ``--all``, the
-    others are stopped nevertheless."""
+    """Stop one fabric and wait until it is down; return the error, if any. With ``--all``, the others are stopped
+    nevertheless."""
     try:
         fabric.down()
     except SoftibError as problem:

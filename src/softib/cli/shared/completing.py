@@ -42,8 +42,8 @@ def sources(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return nodes of the running fabric that ``--fabric`` names, or of the only one; of ``a,b,c``
-    the last."""
+    """Return nodes of the running fabric that ``--fabric`` names, or of the only one; for ``a,b,c``, complete the
+    last item."""
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")

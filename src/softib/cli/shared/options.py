@@ -134,7 +134,7 @@ ENGINE_FILES = (
         "-u",
         metavar="F",
         type=InputFile(),
-        help="A file of PortGUIDs of the compute nodes (ftree); all others are not.",
+        help="A file of PortGUIDs of the compute nodes (ftree); no other port is one.",
     ),
     click.option(
         "--io_guid_file",
@@ -145,7 +145,11 @@ ENGINE_FILES = (
     ),
     click.option("--torus_config", metavar="F", type=InputFile(), help="torus-2QoS.conf of engine torus-2QoS."),
     click.option(
-        "--lfts_file", "-U", metavar="F", type=InputFile(), help="Tables of engine file, in the format of dump_lfts."
+        "--lfts_file",
+        "-U",
+        metavar="F",
+        type=InputFile(),
+        help="Forwarding tables for engine file, in the format of dump_lfts.",
     ),
     click.option("--pgrp_policy_file", metavar="F", type=InputFile(), help="Port groups of engine chain."),
     click.option("--topo_policy_file", metavar="F", type=InputFile(), help="Parts of the fabric for engine chain."),
@@ -153,7 +157,7 @@ ENGINE_FILES = (
         "--rch_policy_file",
         metavar="F",
         type=InputFile(),
-        help="Steps of engine chain: which engine routes which part.",
+        help="Steps of engine chain: an engine for each part.",
     ),
     click.option(
         "--nue_max_num_vls",
@@ -187,9 +191,11 @@ MANAGER_OPTIONS = (
         "--sweep",
         type=click.IntRange(0, 10**6),
         metavar="S",
-        help="Seconds between its sweeps of the switches; 0: only after traps (default: 10).",
+        help="Seconds between the manager's sweeps of the switches; 0: only after traps (default: 10).",
     ),
-    click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0)."),
+    click.option(
+        "--priority", type=click.IntRange(0, 15), help="Priority of the manager among subnet managers (default: 0)."
+    ),
     click.option(
         "--reassign-lids",
         is_flag=True,
@@ -253,7 +259,7 @@ class Load(Protocol):
     """Reader of a SOURCE with its options on the command line."""
 
     def __call__(self, source: str, steps: Steps | None = None) -> Fabric:
-        """The fabric; notices and progress go to stderr."""
+        """The fabric, which is read at its first use; notices and progress go to stderr."""
 
 
 def source_options(function: F) -> F:
@@ -267,7 +273,13 @@ def source_options(function: F) -> F:
 
             arguments = {} if steps is None else {"steps": steps}
             return softib.load(
-                source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress, **arguments
+                source,
+                ibnl=ibnl,
+                node_name_map=node_name_map,
+                notice=print_notice,
+                progress=show_progress,
+                later=True,
+                **arguments,
             )
 
         return function(*args, load=load, **options)

@@ -59,7 +59,7 @@ def given_options(*left_out: str) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
+    """Print only ``value`` on stdout: keys in their order, NumPy numbers as plain ones, no NaN."""
     import json
 
     json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
@@ -91,7 +91,7 @@ class Listening(Result):
     verb: Literal["exporter", "serve"]
     source: str
     url: str
-    """With the token in it, where clients need one."""
+    """The URL, including the token if clients need one."""
     pid: int
 
 
@@ -105,7 +105,7 @@ def print_line(document: Result | dict[str, Any]) -> None:
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
-    """Unreadable records on stderr, in at most ``limit`` lines and one on how many more there are."""
+    """Print unreadable records on stderr, in at most ``limit`` lines and one with the number of further records."""
     from softib.render.problems import problem_lines
 
     for line in problem_lines(problems, limit):
@@ -118,8 +118,8 @@ def print_notice(text: str) -> None:
 
 
 class Steps:
-    """Named steps of a long job. On a terminal a spinner shows the current one; one over a second
-    leaves its time.
+    """Named steps of a long job. On a terminal a spinner shows the current one; a step of more than a second leaves a
+    line with its duration.
 
     Calling it with a line shows the line as the state of the current step.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -24,10 +25,26 @@ class VerbWithCommands(click.Group):
         """Return the context of the verb, or of the command that the first argument names."""
         if args and args[0] in self.commands:
             return self.commands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        self._refuse_misspelt(args)
         return super().make_context(info_name, args, parent, **extra)
 
+    def _refuse_misspelt(self, args: list[str]) -> None:
+        """Raise :class:`click.UsageError` for a first argument that is nearly one of the commands, unless a file or
+        a running fabric has its name."""
+        import softib
+        from softib.errors import nearest
+
+        word = args[0] if args else "-"
+        if word.startswith("-") or os.path.exists(word):
+            return
+        similar = nearest(word, self.commands)
+        if similar and word not in softib.running_fabrics():
+            raise click.UsageError(
+                f"no command {word!r}, and no fabric of this name is running; did you mean {', '.join(similar)}?"
+            )
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of the verb, of which none belongs to its commands."""
+        """Parse the options of the verb, which its commands do not share."""
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -57,7 +57,7 @@ def _name(parameter: click.Parameter) -> str:
 
 
 def _value(parameter: click.Parameter, message: str) -> str:
-    """Return the rule that a value breaks. Click's own sentences quote the value first."""
+    """Return the rule that a value violates. Click's own sentences quote the value first."""
     message = message.removesuffix(".")
     kind, value = parameter.type, message.split("'")[1] if message.startswith("'") else message.split(" ")[0]
     if isinstance(kind, click.Choice) and " is not " in message:

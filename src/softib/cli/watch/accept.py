@@ -77,7 +77,7 @@ from softib.foreign_text import shown
     "--at-once",
     type=click.IntRange(1),
     metavar="N",
-    help="Simultaneous pairs if each must be alone on its links (default: all that share none).",
+    help="Simultaneous pairs if no two may share a link (default: all that share none).",
 )
 @click.option(
     "--device",

@@ -10,6 +10,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.options import mkey_option
 from softib.cli.shared.output import Listening, Steps, print_line, print_notice
 from softib.errors import InputError
 from softib.input_files import read_text
@@ -85,6 +86,7 @@ from softib.input_files import read_text
     metavar="FILE",
     help="With --tenants: PEM of the CA whose client certificates name accounts.",
 )
+@mkey_option
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON on stdout with the address.")
 def command(
     source: str,
@@ -99,6 +101,7 @@ def command(
     reload: str | None,
     certificate: str | None,
     client_ca: str | None,
+    mkey: int,
     as_json: bool,
 ) -> int:
     """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every
@@ -128,10 +131,10 @@ def command(
     }
     with contextlib.suppress(KeyboardInterrupt):
         if tenants is not None:
-            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca)
+            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca, mkey)
             softib.serve_tenants(source, options, **shown)
-        elif partitions or reload or certificate or client_ca:
-            raise InputError("--partitions, --reload, --certificate and --client-ca need --tenants DIR")
+        elif partitions or reload or certificate or client_ca or mkey:
+            raise InputError("--partitions, --reload, --certificate, --client-ca and --mkey need --tenants DIR")
         else:
             softib.serve(source, steps=Steps(), **shown)
     return 0

@@ -98,8 +98,7 @@ def _full_screen(view: TopView, every: float, rounds: int | None) -> None:
 
 
 class _Keys:
-    """The next key of stdin, waiting that many seconds at most ("": none, or the terminal has
-    another size now)."""
+    """Read the next key of stdin, waiting at most that many seconds ("": none, or the terminal's size changed)."""
 
     def __init__(self) -> None:
         self.resized, self._wake = os.pipe()
@@ -131,7 +130,7 @@ class _NoKeys:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Keys as they are pressed, without Enter; the terminal is as before afterwards."""
+    """Yield a function that reads keys as they are pressed, without Enter; restore the terminal afterwards."""
     if not sys.stdin.isatty():
         yield _NoKeys()
         return

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from softib.diags.context import Context
-from softib.diags.finding import Finding, Location, Severity, code, finding
+from softib.diags.finding import Finding, Location, Severity, code, few, finding
 from softib.diags.view import FabricView
 from softib.plural import counted, plural
 
-__all__ = ["THRESHOLDS"]
+__all__ = ["THRESHOLDS", "links_lost", "lost_links"]
 
 
 LINK_BIT_ERRORS = code(
@@ -62,6 +62,14 @@ CONGESTION_COUNTERS = code(
     "totals since the last clear; normal traffic also causes them: compare the busiest ports, look for slow receivers",
 )
 
+LINK_LOST = code(
+    "link-lost",
+    Severity.INFO,
+    "ports without a link have counted lost links: they had one since their counters were cleared",
+    "check the cable, both modules and the node at its other end; a port whose cable was moved keeps the count until "
+    "it is cleared (perfquery -R)",
+)
+
 THRESHOLDS = {
     "symbol_error_counter": 10,
     "link_error_recovery_counter": 10,
@@ -101,6 +109,8 @@ COMMON = 0.25
 not a cable; a cable is then reported only if it counted :data:`OUTSTANDING` times the median of
 those ports."""
 OUTSTANDING = 10
+MANY_LOST = 4
+"""Number of ports without a link that the message names."""
 MANY = 16
 """Number of ports above a threshold up to which cables are reported, even in a small fabric."""
 BELOW_ZERO = 1 << 63
@@ -122,6 +132,30 @@ def error_counters(c: Context) -> Iterator[Finding]:
         return
     yield from _errors(c.view)
     yield from _congestion(c.view)
+
+
+def lost_links(c: Context) -> Iterator[Finding]:
+    """Report ports without a link that have counted lost links. The finding leaves out ports that another finding names
+    (:func:`softib.diags.structure.one_fault.one_each`)."""
+    view, f = c.view, c.view.fabric
+    if not {"counters", "lost links"} & view.records:
+        return
+    downed = _count(view, "link_downed_counter")
+    ports = np.flatnonzero((downed > 0) & (f.port_cable < 0) & (f.port_num > 0))
+    if len(ports):
+        ports = ports[np.argsort(view.port_place[ports])]
+        yield links_lost({view.location(p): int(downed[p]) for p in ports.tolist()})
+
+
+def links_lost(counts: dict[Location, int]) -> Finding:
+    """Return the finding about ports without a link, with their counts of lost links."""
+    first = few(map(str, counts), MANY_LOST)
+    return finding(
+        LINK_LOST,
+        counts,
+        f"{first} {plural(len(counts), 'has', 'have')} no link, but had one: LinkDownedCounter is above zero",
+        {"ports": len(counts), "link_downed": {str(p): n for p, n in counts.items()}},
+    )
 
 
 def _excess(view: FabricView, thresholds: dict[str, int]) -> np.ndarray:

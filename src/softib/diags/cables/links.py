@@ -12,6 +12,7 @@ from softib.diags.cables.device_speeds import supported
 from softib.diags.context import Context
 from softib.diags.finding import Finding, Severity, code, finding
 from softib.diags.rules import mode
+from softib.diags.structure.ranks import TREES
 from softib.diags.view import FabricView, speed_text
 from softib.fabric.identity import models
 from softib.iba.constants import PortState
@@ -55,7 +56,8 @@ LINKS_BELOW_GENERATION = code(
 MIXED_LINK_SPEEDS = code(
     "mixed-link-speeds",
     Severity.WARNING,
-    "many links between two tiers of switches are slower than the rest, although their parts support the same rate",
+    "many links between two tiers of switches are slower than the rest, although their parts support the same rate, or "
+    "next to faster uplinks of the same switches",
     "compare first the enabled speeds and widths, then the cables of both groups: routing counts links, not their "
     "speed, so the slow ones limit the traffic",
 )
@@ -117,21 +119,54 @@ def slow_links(c: Context) -> Iterator[Finding]:
     lanes = np.minimum(view.lanes[a], view.lanes[b])
     (speed_a, lanes_a), (speed_b, lanes_b) = supported(view, a), supported(view, b)
     can, wide = np.minimum(speed_a, speed_b), np.minimum(lanes_a, lanes_b)
-    links = _Links(view, rows, speed, lanes, can, wide, "capabilities" in view.records)
+    links = _Links(view, rows, speed, lanes, can, wide, "capabilities" in view.records, _uneven(c, rows))
     kind, on, classes = _kinds(c)
     groups = [_Peers(links, g[rows]) for g in classes]
     here, of_class = groups[0], groups[1]
     here.odd &= ~_scattered(here, of_class)
     choice = _agreeing_class(of_class, _Peers(links, on[rows]))
+    reported: set[tuple[int, int | None]] = set()
     for k in np.unique(kind[rows]).tolist():
-        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups, choice)
+        for one in _judge(links, np.flatnonzero(kind[rows] == k), groups, choice):
+            reported.update((place.guid, place.portnum) for place in one.where)
+            yield one
+    yield from _slower_models(c, links, reported)
+
+
+def _uneven(c: Context, rows: np.ndarray) -> np.ndarray:
+    """Return bool[cables]: uplinks of a tree that are slower than other uplinks of the same switch: routing counts
+    links, not their speed. ``rows``: the links of known speed."""
+    view, rank = c.view, c.structure.rank.astype(np.int64)
+    up = np.zeros(len(view.cable), bool)
+    if c.structure.kind in TREES:
+        up[rows] = (view.is_switch[view.node_a] & view.is_switch[view.node_b])[rows]
+        up &= (rank[view.node_a] != rank[view.node_b]) & (rank[view.node_a] > 0) & (rank[view.node_b] > 0)
+    low = np.where(rank[view.node_a] < rank[view.node_b], view.node_a, view.node_b)
+    most = np.zeros(len(view.names))
+    np.maximum.at(most, low[up], view.link_gbps[up])
+    return np.asarray(up & (view.link_gbps < most[low]))
+
+
+def _slower_models(c: Context, links: _Links, reported: set[tuple[int, int | None]]) -> Iterator[Finding]:
+    """Report the uneven uplinks that no other finding names, by tiers and rate: a switch of a slower model."""
+    view, rank = c.view, c.structure.rank.astype(np.int64)[: len(c.view.names)]
+    locations = [view.location(int(p)) for p in view.port_a[links.rows]]
+    named = np.array([(place.guid, place.portnum) in reported for place in locations], bool)
+    tiers = np.minimum(rank[view.node_a], rank[view.node_b]) * 128 + np.maximum(rank[view.node_a], rank[view.node_b])
+    between = view.is_switch[view.node_a[links.rows]] & view.is_switch[view.node_b[links.rows]]
+    left = links.uneven[links.rows] & ~named
+    for tier, gbps in np.unique(np.stack([tiers[links.rows][left], links.gbps[left]]), axis=1).T.tolist():
+        at = np.flatnonzero(between & (tiers[links.rows] == tier))
+        chosen = left[at] & (links.gbps[at] == gbps)
+        if chosen.sum() >= AT_A_SWITCH:
+            yield _crowd(links, at, chosen, None)
 
 
 @dataclass(frozen=True)
 class _Links:
     """Columns over ``view.cable``: active and supported rates of each link (0 = unknown). ``rows``
     are the checked links; ``sure``: the source states capabilities (otherwise they follow from the
-    parts).
+    parts). ``uneven``: see :func:`_uneven`.
     """
 
     view: FabricView
@@ -141,6 +176,7 @@ class _Links:
     can: np.ndarray
     wide: np.ndarray
     sure: bool
+    uneven: np.ndarray
 
     @property
     def gbps(self) -> np.ndarray:
@@ -317,8 +353,9 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity
     parts = f"their parts are {speed_text(int(links.can[first]), int(links.wide[first]))}" if can else ""
     faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
     others = f"{faster} of their kind run faster" if faster else ""
-    mixed = faster and can and view.is_switch[view.node_a[first]] and view.is_switch[view.node_b[first]]
     low = links.rows[at[chosen]]
+    between = view.is_switch[view.node_a[first]] and view.is_switch[view.node_b[first]]
+    mixed = faster and between and (can or links.uneven[low].any())
     ports = np.stack([view.port_a[low], view.port_b[low]], axis=1).ravel()
     return finding(
         MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from softib.diags.finding import Location
 
-__all__ = ["DEFAULT_BASE", "FULL", "EndPort", "Evidence", "Manager"]
+__all__ = ["DEFAULT_BASE", "FULL", "EndPort", "Evidence", "Manager", "Service"]
 
 DEFAULT_BASE, FULL = 0x7FFF, 0x8000
 """The default partition, and the membership bit (IBA 10.9.1, 10.9.3)."""
@@ -49,6 +49,16 @@ class Manager:
     sm_key: int
 
 
+@dataclass(frozen=True)
+class Service:
+    """A service that the subnet administration returned to a requester: its ServiceRecord (IBA 15.2.5.14). ``guid``:
+    of the port in its GID; ``pkey`` 0: no partition is stated."""
+
+    guid: int
+    pkey: int
+    title: str
+
+
 @dataclass
 class Evidence:
     """``mkey``: the key used in requests, 0 for none. ``trusts``: SM_Keys → whether the subnet
@@ -63,6 +73,7 @@ class Evidence:
     mkey_records: list[Location] = field(default_factory=list)
     allowed: frozenset[int] | None = None
     unread: list[str] = field(default_factory=list)
+    services: list[Service] = field(default_factory=list)
 
     @property
     def hosts(self) -> list[EndPort]:

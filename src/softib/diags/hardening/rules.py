@@ -127,6 +127,18 @@ SA_SHOWS_MKEY = code(
     "the subnet administration returns M_Keys in PortInfoRecords to untrusted requesters",
     "use a manager that follows IBA 15.4.1, and change the keys",
 )
+SERVICE_REACHABLE = code(
+    "service-reachable",
+    Severity.WARNING,
+    "a service is registered in the default partition, so hosts of all partitions find and reach it",
+    "register it with the P_Key of its clients' partition, or make its port a limited member of the default partition",
+)
+SERVICE_FOREIGN = code(
+    "service-foreign",
+    Severity.WARNING,
+    "a service is registered for a port that the subnet does not have, or that is not in the service's partition",
+    "find out who registered it: clients of the service may be led elsewhere; the record ends with its lease",
+)
 
 
 def pkey_text(key: int) -> str:
@@ -136,7 +148,8 @@ def pkey_text(key: int) -> str:
 
 def judge(e: Evidence) -> Iterator[Finding]:
     """Apply all rules to ``e``."""
-    for rule in (_mkeys, _leases, _shared_key, _managers, _default_partition, _partitions, _index0, _enforcement, _sa):
+    rules = (_mkeys, _leases, _shared_key, _managers, _default_partition, _partitions, _index0, _enforcement, _sa)
+    for rule in (*rules, _services):
         yield from rule(e)
 
 
@@ -266,3 +279,32 @@ def _sa(e: Evidence) -> Iterator[Finding]:
             f"the subnet administration showed the M_Keys of {counted(len(e.mkey_records), 'port')} to a request "
             f"without an SM_Key: {few(map(str, e.mkey_records))}",
         )
+
+
+def _services(e: Evidence) -> Iterator[Finding]:
+    """Check whether each service's port is in its partition, and which hosts reach it in the default one."""
+    ports = {p.where.guid: p for p in e.ports if p.pkeys is not None}
+    for one in e.services:
+        port, base = ports.get(one.guid), one.pkey & ~FULL
+        if port is None:
+            where = f"a port that did not answer, {one.guid:#018x}"
+            yield finding(SERVICE_FOREIGN, (), f"{one.title} registered for {where}", {"guid": f"{one.guid:#018x}"})
+            continue
+        if base and not any(k & ~FULL == base for k in port.memberships):
+            message = f"{one.title} registered for {port.where} in P_Key {base:#06x}, which that port does not have"
+            yield finding(SERVICE_FOREIGN, [port.where], message, {"pkey": f"{one.pkey:#06x}"})
+            continue
+        shares = base in (0, DEFAULT_BASE)
+        reach = [p for p in e.hosts if shares and p is not port and _meet_by_default(p, port)]
+        if reach:
+            message = (
+                f"{one.title} of {port.where} in the default partition: {counted(len(reach), 'port')} of "
+                f"hosts reach it, for example {few(str(p.where) for p in reach)}"
+            )
+            yield finding(SERVICE_REACHABLE, [port.where], message, {"pkey": f"{one.pkey:#06x}"})
+
+
+def _meet_by_default(a: EndPort, b: EndPort) -> bool:
+    """Return whether both ports are members of the default partition, and one of them a full member."""
+    of_a, of_b = ({k for k in p.memberships if k & ~FULL == DEFAULT_BASE} for p in (a, b))
+    return bool(of_a and of_b) and any(k & FULL for k in of_a | of_b)

@@ -22,6 +22,7 @@ from softib.diags.structure.absent_ports import (
     is_free,
     left_by_a_switch,
 )
+from softib.diags.structure.host_strides import HostStride
 from softib.diags.structure.row_links import RowLinks
 from softib.diags.view import FabricView
 
@@ -72,6 +73,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             found |= {f"place {i}": absent for i, absent in enumerate(_free_positions(view, made))}
             continue
         rows: dict[int, RowLinks] = {}
+        strides: dict[int, HostStride] = {}
         for gap in _gaps(made):
             name = name_between(view.names[gap.before], view.names[gap.after], gap.nth, gap.step)
             if name is None or name in names:
@@ -93,6 +95,11 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                 continue
             absent = Absent(name, gap.before, gap.after)
             fill_ports(view, rank, absent, gap.nth, gap.step)
+            if view.is_host[gap.before] and not absent.port_count:
+                if gap.along not in strides:
+                    strides[gap.along] = HostStride(view, made, gap.along)
+                if is_free(view, port := strides[gap.along].port_of(gap.before, gap.after, gap.number)):
+                    absent.ports, absent.port_count, absent.across = [port], 1, True
             if at_end and not (absent.ports and in_use_elsewhere(view, rank, absent.ports, gap.beyond)):
                 if not gap.beyond or not left_by_a_switch(view, rank, absent):
                     continue

@@ -224,6 +224,8 @@ def _host(c: Context, host: str, parts: list[Absent]) -> Each:
     view = c.view
     ports = [p for a in parts for p in a.ports]
     subject = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
+    if parts[0].across:
+        subject = f"and hosts are numbered across the leaves: its port {few(str(view.location(p)) for p in ports)} is"
     return (
         [view.location(p) for p in ports],
         f"{host} is absent: {_between(c, parts[0])}, {subject} free",

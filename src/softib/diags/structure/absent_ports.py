@@ -33,6 +33,8 @@ class Absent:
     neighbours: set[int] = field(default_factory=set)
     in_grid: bool = False
     """Whether the rows of its names are cabled to each other."""
+    across: bool = False
+    """Whether hosts are numbered across the leaves, so that its neighbours in name are on other leaves."""
     sure: bool = True
     """False if switches in reserve would leave the same ports free."""
 

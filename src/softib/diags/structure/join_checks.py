@@ -9,12 +9,12 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, few, finding
-from softib.diags.structure.joins import Joins, Unjoined, joins
+from softib.diags.structure.joins import Joins, Unjoined, joins, lacking
 from softib.diags.structure.pattern import NO_OPINION
 from softib.diags.structure.structure_checks import MISSING_CABLE, UNJUDGED_CABLES
 from softib.plural import counted
 
-__all__ = ["missing_joins", "unjudged_shapes"]
+__all__ = ["missing_joins", "unexplained_cables", "unjudged_shapes"]
 
 EXCEPTIONS = 1 / 6
 """Share of a shape's cables up to which missing ones are exceptions."""
@@ -32,7 +32,12 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     named = {int(node[p]) for p in c.seen.get("cables", ())}
     named |= {int(node[p]) for pair in c.suspects.missing for p in pair}
     present = (u.without(c.seen.get("of absent switches", ())) for u in compared.missing)
-    left = [u for u in present if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b}]
+    lacks = lacking(view, shape)
+    left = [
+        u
+        for u in present
+        if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b} and lacks[[*u.nodes_a, *u.nodes_b]].all()
+    ]
     if c.suspects.exchanged:  # all cables of exchanged switches join others
         return
     moved = _one_moved(c, compared)
@@ -133,14 +138,27 @@ def unjudged_shapes(c: Context) -> Iterator[Finding]:
     elif shape.kind == "irregular" and len(np.unique(f.port_node[ends])) >= FEWEST:
         ruled = c.pattern.expected[ends] != NO_OPINION
         if ruled.mean() > 0.5:
-            yield from _without_a_rule(c, links[~ruled.reshape(2, -1).any(axis=0)], len(links))
+            astray = ruled & (c.pattern.expected[ends] != f.port_node[f.port_peer[ends]])
+            unruled = ~ruled.reshape(2, -1).any(axis=0)
+            if not unruled.any() and not _named_nodes(c):
+                unruled = astray.reshape(2, -1).any(axis=0)
+            yield from _without_a_rule(c, links[unruled], len(links))
             return
         nodes = np.unique(f.port_node[ends])
         text = f"{counted(len(links), 'cable')} between {counted(len(nodes), 'switch')} fit no topology and no rule"
     else:
         return
     ports = np.flatnonzero(np.isin(f.port_node, nodes) & (f.port_cable < 0) & (f.port_num > 0))
-    if len(np.unique(f.port_node[ports])) < 2 or c.seen.get("missing"):
+    if c.seen.get("missing"):
+        return
+    if len(np.unique(f.port_node[ports])) < 2:
+        if shape.kind == "irregular":
+            yield finding(
+                UNJUDGED_CABLES,
+                map(view.location, np.sort(ends).tolist()),
+                f"{text}: wrong cables are not named",
+                {"cables": len(links), "free": []},
+            )
         return
     free = [str(view.location(p)) for p in ports.tolist()]
     yield finding(
@@ -149,3 +167,46 @@ def unjudged_shapes(c: Context) -> Iterator[Finding]:
         f"{text}; a missing cable is not seen; free: {few(free, MANY)}",
         {"cables": len(links), "free": free},
     )
+
+
+def unexplained_cables(c: Context) -> Iterator[Finding]:
+    """Yield the cables of a grid that join no neighbours, if no finding names a switch of any of them, and all cables
+    of a shape found by port numbers that fits only in part: several wrong cables can look like another network."""
+    view, shape, node = c.view, c.structure.shape, c.view.fabric.port_node
+    by_ports, named = c.structure.labels.by_ports, _named_nodes(c)
+    if not (shape.forms or (by_ports and shape.kind == "dragonfly")):
+        return
+    compared = joins(view, shape)
+    rows = view.between_switches
+    inside = shape.coordinates[:, 0] >= 0 if shape.forms else shape.group >= 0
+    unjoined = [u for u in compared.missing if not named & {*u.nodes_a, *u.nodes_b}]
+    vacant = int(np.prod(shape.dims)) - int((inside & view.is_switch).sum()) if shape.forms else 0
+    if by_ports and not named and (vacant or (not shape.forms and (compared.uneven or unjoined))):
+        astray = rows.tolist()
+        text = f"{counted(len(rows), 'cable')} fit a {_shape_text(c)} only in part, and are not judged"
+    else:
+        beyond = rows[~inside[view.node_a[rows]] | ~inside[view.node_b[rows]]].tolist() if shape.forms else []
+        astray = sorted({*compared.extra_cables(view, shape), *beyond})
+        text = "{} of " + f"{counted(len(rows), 'cable')} between switches have no place in a {_shape_text(c)}"
+    ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in astray]
+    ends = [pair for pair in ends if not named & {int(node[p]) for p in pair}]
+    if not ends:
+        return
+    text = text.format(len(ends))
+    links = [view.link_name(*pair) for pair in ends]
+    yield finding(
+        UNJUDGED_CABLES,
+        [view.location(p) for pair in ends for p in pair],
+        f"{text}: {few(links, MANY)}",
+        {"cables": links, "of": len(rows), "missing": len(unjoined)},
+    )
+
+
+def _named_nodes(c: Context) -> set[int]:
+    """Return the nodes that findings about cables and absent switches name."""
+    view, node = c.view, c.view.fabric.port_node
+    ports = {p for key in ("cables", "of absent switches") for p in c.seen.get(key, ())}
+    ports |= {p for pair in c.seen.get("missing", ()) for p in pair}
+    ports |= {int(p) for kind in c.suspects.unjudged for i in kind.cables for p in (view.port_a[i], view.port_b[i])}
+    ports |= {p for m in c.suspects.doubtful for p in (m.a, m.b, m.vacancy)}
+    return {int(node[p]) for p in ports} | {n for x in c.suspects.exchanged for n in x.switches}

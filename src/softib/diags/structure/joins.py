@@ -19,7 +19,7 @@ from softib.diags.structure.exchanged.plugs import node_pair
 from softib.diags.structure.grids import Shape
 from softib.diags.view import FabricView
 
-__all__ = ["Joins", "Unjoined", "joins"]
+__all__ = ["Joins", "Unjoined", "joins", "lacking", "misfit"]
 
 FEW_MORE = 2
 """Maximum number of listed joins with more cables than most; with more of them, the number of cables is no rule."""
@@ -87,6 +87,40 @@ def joins(view: FabricView, shape: Shape) -> Joins:
     if shape.kind in ("dragonfly", "dragonfly+"):
         _between_groups(compared, linked, shape.group)
     return compared
+
+
+def misfit(view: FabricView, shape: Shape) -> int:
+    """Return the number of cables between switches that do not join neighbours of a grid, and of its neighbours
+    without a cable; in a dragonfly, of pairs with fewer or more cables than most."""
+    if not shape.forms:
+        compared = joins(view, shape)
+        return len(compared.missing) + len(compared.surplus)
+    linked = _Links(view)
+    ends = [_along(shape, k) for k in range(len(shape.dims))]
+    a, b = (np.concatenate([end[i] for end in ends]) for i in (0, 1))
+    codes = np.minimum(a, b).astype(np.int64) * linked.n + np.maximum(a, b)
+    x, y = view.node_a[linked.rows], view.node_b[linked.rows]
+    cables = np.minimum(x, y).astype(np.int64) * linked.n + np.maximum(x, y)
+    return int((~np.isin(cables, codes)).sum() + (~np.isin(np.unique(codes), cables)).sum())
+
+
+def lacking(view: FabricView, shape: Shape) -> np.ndarray:
+    """Return bool[nodes]: whether a switch can lack a cable to another switch. A switch of a grid with as many cables
+    as its place has neighbours lacks none, wherever they lead."""
+    least = np.full(len(view.names), np.iinfo(np.int64).max)
+    if not shape.forms:
+        return least > 0
+    rows = view.between_switches
+    cables = np.bincount(np.concatenate([view.node_a[rows], view.node_b[rows]]), minlength=len(least))
+    least[shape.coordinates[:, 0] >= 0] = 0
+    linked = _Links(view)
+    for k in range(len(shape.dims)):
+        a, b = _along(shape, k)
+        count = linked.count(a, b)
+        usual = int(mode(count[count > 0])[0]) if count.any() else 0
+        for end in (a, b):
+            np.add.at(least, end, usual)
+    return np.asarray(cables < least)
 
 
 class _Links:

@@ -106,7 +106,7 @@ def extra_cables(c: Context) -> Iterator[Finding]:
     numbers that the other switches of their class leave free, at both ends."""
     if c.structure.kind not in DIRECT:
         return
-    view, f, done = c.view, c.view.fabric, c.seen.get("cables", set())
+    view, f, done = c.view, c.view.fabric, c.seen.setdefault("cables", set())
     class_of = c.pattern.labels.class_of.astype(np.int64)
     linked = np.flatnonzero((f.port_cable >= 0) & view.is_switch[f.port_node] & (class_of[f.port_node] >= 0))
     kind, number = class_of[f.port_node], f.port_num.astype(np.int64)
@@ -126,6 +126,7 @@ def extra_cables(c: Context) -> Iterator[Finding]:
                 f"{others} is free"
             )
             several.append(([view.location(p), view.location(q)], text, {"ports": numbers}))
+            done.update((p, q))
     yield from each_or_one(
         EXTRA_CABLE,
         several,

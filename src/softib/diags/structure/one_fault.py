@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from softib.diags.cables.counters import links_lost
 from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.diags.finding import MANY, Finding, Severity, few
 from softib.plural import counted, plural
@@ -77,7 +78,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
     every = _without_judged(
         _of_two_owners(_of_missing_cables(every)), plan.as_planned if plan is not None else frozenset()
     )
-    return sorted(every, key=lambda f: -int(f.severity))
+    return sorted(_lost_links(every), key=lambda f: -int(f.severity))
 
 
 def _ports(finding: Finding) -> set[Port]:
@@ -300,6 +301,19 @@ def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> lis
         for f in findings
         if f.code != UNJUDGED or not (_ports(f) <= judged or ("free" in f.evidence and _nodes(f) <= planned))
     ]
+
+
+def _lost_links(findings: list[Finding]) -> list[Finding]:
+    """Leave out of lost links the ports that other findings about cables name."""
+    named = set[Port]().union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
+    out = []
+    for f in findings:
+        if f.code == "link-lost":
+            counts = {p: f.evidence["link_downed"][str(p)] for p in f.where if (p.guid, p.portnum) not in named}
+            out += [links_lost(counts)] if counts else []
+        else:
+            out.append(f)
+    return out
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:

@@ -152,6 +152,8 @@ def _expected_of(
         _numbers_of_peer(of, numbers, known, peer_portnum) if same_class else _plain_numbers(of, numbers, known)
     )
     expected = np.where(found >= 0, target.nodes[np.maximum(found, 0)], NO_OPINION)
+    if same_class:
+        expected[expected == of.nodes] = NO_OPINION  # no cable leads back to its switch
     return expected if _holds(expected, peer, of.numbers.shape[1]) else None
 
 

@@ -88,6 +88,19 @@ class _Links:
         joined = int(self.adjacent(self.peer[p][both], self.peer[q][both]).sum())
         return joined >= max(LEAST, MOSTLY * int(both.sum()))
 
+    def sides(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Return int64[switches], 0 or 1, for an axis of size two: it has two port ``numbers``, a switch uses
+        one of them, and a cable joins the two numbers. None for another axis."""
+        ports = np.flatnonzero(numbers)
+        if len(ports) != 2:
+            return None
+        used = self.peer[ports] >= 0
+        of = numbers[self.number] & numbers[self.remote]
+        differ = self.number[of] != self.remote[of]
+        if used.all(axis=0).any() or used.any(axis=0).sum() < PLACED * self.n or differ.sum() < HALF * len(differ):
+            return None
+        return np.where(used.any(axis=0), used.argmax(axis=0), NO_PLACE)
+
     def along(self, axis: np.ndarray) -> np.ndarray:
         """Return the axis of each cable; -1 if its ends, or other cables between the same switches,
         are of different axes."""
@@ -126,17 +139,22 @@ def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> It
     along = links.along(axis)
     closed, left_open = links.squares(axis)
     for sure in ((closed >= left_open) & (closed > 0), closed >= left_open, closed > left_open, along >= 0):
-        coordinates = _coordinates(links, np.unique(axis[axis >= 0]), np.where(sure, along, NO_PLACE))
+        coordinates = _coordinates(links, axis, np.where(sure, along, NO_PLACE))
         placed = None if coordinates is None else _placed(view, labels, linked, coordinates)
         if placed:
             yield placed
 
 
-def _coordinates(links: _Links, axes: np.ndarray, along: np.ndarray) -> np.ndarray | None:
-    """Return int64[switches, axes] from the cables ``along`` an axis (-1: not used); None if an axis has no order."""
+def _coordinates(links: _Links, axis: np.ndarray, along: np.ndarray) -> np.ndarray | None:
+    """Return int64[switches, axes] from the cables ``along`` an axis (-1: not used); None if an axis has no order.
+    ``axis``: the axis of each port number."""
     columns, rings = [], []
-    for k in axes.tolist():
+    for k in np.unique(axis[axis >= 0]).tolist():
         other, this = (along >= 0) & (along != k), along == k
+        if (side := links.sides(axis == k)) is not None:
+            columns.append(side)
+            rings.append(0)
+            continue
         layer = components(links.n, links.here[other], links.there[other])
         order = _along(links, layer := _merged(links, layer, this), this)
         if order is None:

@@ -10,6 +10,7 @@ Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from softib.diags.capacity.bisection import Bisection, NarrowestPart, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.structure import grids
+from softib.diags.structure.joins import misfit
 from softib.diags.structure.placement import grid_coordinates, group_coordinates
 from softib.diags.structure.rails import Rails, find_rails
 from softib.diags.structure.ranks import TREES, count_tiers, ranks, tier_text
@@ -126,18 +128,32 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
         if len(sideways):
             none.notes.append(f"{len(sideways)} of {counted(len(links), 'link')} between switches stay within one tier")
         return none, labels
-    named = (
-        grids.dragonfly_plus(view, rank, sideways)
-        or grids.grid(view, labels, linked)
-        or grids.dragonfly(view, labels, linked)
+    if shape := grids.dragonfly_plus(view, rank, sideways):
+        return shape, labels
+    by_names = [(shape, labels) for find in (grids.grid, grids.dragonfly) if (shape := find(view, labels, linked))]
+    by_ports = (
+        (shape, placed)
+        for placed in grid_coordinates(view, labels, linked)
+        if (shape := grids.grid(view, placed, linked))
     )
-    if named:
-        return named, labels
-    for coordinates, recognised in ((grid_coordinates, grids.grid), (group_coordinates, grids.dragonfly)):
-        for placed in coordinates(view, labels, linked):
-            if shape := recognised(view, placed, linked):
-                return shape, placed
+    if best := _best(view, by_names) or _best(view, by_ports):
+        return best
+    for placed in group_coordinates(view, labels, linked):
+        if shape := grids.dragonfly(view, placed, linked):
+            return shape, placed
     return none, labels
+
+
+def _best(view: FabricView, candidates: Iterable[tuple[grids.Shape, Labels]]) -> tuple[grids.Shape, Labels] | None:
+    """Return the shape with the fewest cables that do not fit it, the first of equals; None without candidates."""
+    best, least = None, -1
+    for shape, labels in candidates:
+        wrong = misfit(view, shape)
+        if best is None or wrong < least:
+            best, least = (shape, labels), wrong
+        if not wrong:
+            break
+    return best
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -12,9 +12,10 @@ from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, Severity, code, few, finding
 from softib.diags.structure.exchanged.plugs import Misplaced
 from softib.diags.structure.exchanged.uplinks import exchanged_uplinks
+from softib.diags.structure.joins import lacking
 from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import TREES, tier_name
-from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
+from softib.diags.structure.uniform import CutOff, Repairs, Uneven, UnevenTier, cut_off, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
 from softib.iba.node_description import address_of
 from softib.plural import counted
@@ -163,7 +164,12 @@ def missing_cables(c: Context) -> Iterator[Finding]:
     """Yield pairs of free switch ports that the rules of both ends connect; many pairs at one
     switch are one finding."""
     view, f = c.view, c.view.fabric
-    between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
+    lacks = lacking(view, c.structure.shape)
+    between = [
+        (a, b)
+        for a, b in c.suspects.missing
+        if view.is_switch[f.port_node[[a, b]]].all() and lacks[f.port_node[[a, b]]].all()
+    ]
     c.seen["missing"] = between
     per_node: Counter[int] = Counter()
     for a, b in between:
@@ -252,7 +258,26 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     odds = uneven(view, c.structure.rank, _known_repairs(c))
     named = _uplinks_named(c)
     yield from (_uneven(view, o, named[o.switch]) for o in odds if o.switch not in blind and not blind & set(o.fewer))
+    told = {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
+    told |= {o.switch for o in odds}
+    yield from (_cut_off(view, x) for x in cut_off(view, c.structure.rank) if x.switch not in told)
     yield from (_as_a_whole(view, u) for u in uneven_as_a_whole(view, c.structure.rank, _known_repairs(c)))
+
+
+def _cut_off(view: FabricView, x: CutOff) -> Finding:
+    ports = [view.location(p) for p in x.ports]
+    return finding(
+        MISSING_UPLINKS,
+        [view.node_location(x.switch), *ports],
+        f"{view.display_names[x.switch]} has no uplinks; {x.having} of {x.of} {tier_name(x.tier)} switches have "
+        f"{x.usual}; free: {few(map(str, ports), MANY)}",
+        {
+            "links": 0,
+            "usual": x.usual,
+            "kind": x.having,
+            "ports": [{"switch": [str(p)], "above": []} for p in ports],
+        },
+    )
 
 
 def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:

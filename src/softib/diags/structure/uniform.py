@@ -19,7 +19,17 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.view import FabricView
 
-__all__ = ["Repairs", "Uneven", "UnevenTier", "tier_rows", "uneven", "uneven_as_a_whole", "without_majority"]
+__all__ = [
+    "CutOff",
+    "Repairs",
+    "Uneven",
+    "UnevenTier",
+    "cut_off",
+    "tier_rows",
+    "uneven",
+    "uneven_as_a_whole",
+    "without_majority",
+]
 
 MIN_KIND = 3
 """Number of switches with equal rows from which they form a kind."""
@@ -29,6 +39,8 @@ MANY_FREE = 4
 """Number of free ports above which no port is named."""
 HANDFUL = 2
 """… except for this number."""
+MOST_OF_TIER = 0.75
+"""Share of a tier that must have uplinks, and use a port number for them, before a switch without any lacks them."""
 MOSTLY = 0.5
 """Share of leaves with hosts above which a leaf without hosts counts as a spare."""
 FEW_HOSTS = 0.5
@@ -81,6 +93,43 @@ class Repairs:
 
     removed: tuple[tuple[int, int], ...] = ()
     belong: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """A ``switch`` of ``tier`` without uplinks, with free ``ports`` (rows) where ``having`` of ``of`` switches of its
+    tier have ``usual`` uplinks."""
+
+    switch: int
+    tier: int
+    ports: tuple[int, ...]
+    usual: int
+    having: int
+    of: int
+
+
+def cut_off(view: FabricView, rank: np.ndarray) -> Iterator[CutOff]:
+    """Yield switches between leaves and the top that have lost all uplinks: most of their tier have them, at port
+    numbers that are free here. They have no row in the table of links."""
+    f, links = view.fabric, view.between_switches
+    low, high = (
+        np.concatenate(x) for x in ((view.port_a[links], view.port_b[links]), (view.port_b[links], view.port_a[links]))
+    )
+    tier = rank.astype(np.int64)
+    up = low[tier[f.port_node[high]] > tier[f.port_node[low]]]
+    count = np.bincount(f.port_node[up], minlength=len(view.names))
+    for r in range(2, int(rank.max(initial=0))):
+        members = np.flatnonzero(view.is_switch & (rank == r))
+        having = members[count[members] > 0]
+        if len(having) < max(MIN_KIND, MOST_OF_TIER * len(members)) or len(having) == len(members):
+            continue
+        usual = mode(count[having])[0]
+        number, times = np.unique(f.port_num[up[np.isin(f.port_node[up], having)]], return_counts=True)
+        numbers = number[times >= MOST_OF_TIER * len(having)].astype(np.int64)
+        for switch in np.setdiff1d(members, having).tolist():
+            ports = f.node_base[switch] + numbers[numbers <= f.node_nports[switch]]
+            if len(ports) >= usual and (f.port_cable[ports] < 0).all():
+                yield CutOff(switch, r, tuple(ports.tolist()), int(usual), len(having), len(members))
 
 
 Row = dict[int, int]

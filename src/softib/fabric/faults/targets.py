@@ -58,7 +58,7 @@ def cable_at(fabric: Fabric, place: Target) -> int:
 
 
 def cable_ends(fabric: Fabric, cable: int) -> list[int]:
-    """Ports at the known ends of a cable (one for a loopback plug)."""
+    """Return the ports at the known ends of a cable (one for a loopback plug)."""
     return [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
 
 

@@ -64,7 +64,7 @@ def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
 
 
 REPEATED = "repeats the record of"
-"""Part of the reason for a repeated record: the record itself was readable."""
+"""Text in the reason of every problem about a repeated record; such a record was readable."""
 
 
 class Problems(list[Problem]):
@@ -83,8 +83,8 @@ class Problems(list[Problem]):
 class ReadResult:
     """A fabric, the problems of its file, and the name of the reader.
 
-    ``counts`` are the numbers the *file* holds, as COUNTS.tsv defines them: ``switches``, ``cas``
-    (SHARP aggregation nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts),
+    ``counts`` are the numbers the *file* holds, with the definitions of COUNTS.tsv in the test data: ``switches``,
+    ``cas`` (SHARP aggregation nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts),
     ``listed_both_ends``, ``self_loops``, ``dangling``, ``system_links``.
     """
 
@@ -109,7 +109,7 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def decoded(raw: bytes) -> bytes:
-    """``raw`` as UTF-8 with ``\\n`` line ends, without byte-order mark and terminal colours."""
+    """Return ``raw`` as UTF-8 text with ``\\n`` line ends, without byte-order mark and terminal colours."""
     wide = _WIDE.get(raw[:2])
     if wide:
         raw = raw[2:].decode(wide, "replace").encode("utf-8", "surrogatepass")

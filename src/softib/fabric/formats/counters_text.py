@@ -131,7 +131,7 @@ def _why_none(lines: list[str], records: int) -> str:
     if records:
         return f"none of its {counted(records, 'record')} belongs to a port of this fabric"
     nameless = [n for n, line in enumerate(lines, 1) if (m := _FIELD.match(line)) and _plain(m[1]) in _NAMES]
-    if nameless:  # LDMS' ibnet sampler and others keep this part of perfquery's output
+    if nameless:  # LDMS' ibnet sampler and other programs keep this part of perfquery's output
         return (
             f"line {nameless[0]}: counters without a port; put perfquery's header line before them: '# "
             f"Port extended counters: Lid 12 port 1'"

@@ -5,9 +5,9 @@
     0x0250f1b000000700 "   leaf-8"   9   5[  ] ==( 4X  …)==>  0x0250f1b000000800   10   8[  ] "spine-1" ( )
 
 Blocks identify a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs:
-the text has no NodeGUIDs, so the PortGUID of the first port is used. Nodes that appear only as
-peers (``--switches-only``, ``-S``, a partial scan) are adapters, or switches if three cables, two at one LID,
-or one at a port number above 4 lead to them. Source: iblinkinfo.c of infiniband-diags.
+the text has no NodeGUIDs, so the PortGUID of the first port is used. Nodes that appear only as peers
+(``--switches-only``, ``-S``, a partial scan) are adapters, or switches if three cables lead to them, or two to one LID,
+or one to a port number above 4. Source: iblinkinfo.c of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Reader:
         self.current = -1
 
     def head(self, number: int, match: re.Match[str]) -> None:
-        """``Switch: GUID NAME:`` or ``CA: NAME:``."""
+        """Read a heading: ``Switch: GUID NAME:`` or ``CA: NAME:``."""
         guid, switch, kind, other = match.groups()
         if guid is not None:
             self.current = self.of_guid.get(parse_guid(guid), -1)

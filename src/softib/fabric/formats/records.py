@@ -33,7 +33,7 @@ SWITCH_FROM = 3
 """Number of cables from which a node known only as a peer counts as a switch: adapters have one or
 two ports."""
 MOST_PORTS = 4
-"""A higher port number is no adapter's."""
+"""The highest port number of an adapter."""
 UNKNOWN = -1
 """A field that the source does not record."""
 

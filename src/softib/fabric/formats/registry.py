@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError, UnknownFormat, UnknownName, UnreadableFile
+from softib.errors import InputError, UnknownFormat, UnknownName, UnreadableFile, nearest
 from softib.extensions import blamed_on, extensions
 from softib.fabric.formats.base import REPEATED, ReadResult, decoded
 from softib.fabric.formats.other_dumps import named_dump
@@ -28,7 +28,7 @@ from softib.fabric.model import Fabric
 from softib.input_files import head, shown_name
 from softib.plural import counted
 
-__all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "formats", "read", "write"]
+__all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "formats", "read", "write", "writer_of"]
 
 SNIFF_BYTES = 4 << 20
 LIST_BYTES = 1 << 16
@@ -280,12 +280,14 @@ def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[s
     Raises :class:`InputError` if the path cannot be written; an existing file is then unchanged.
     """
     path = Path(path)
-    row = _row_for(path, format)
+    row = writer_of(path, format)
     notes: list[str] = load(row.writer)(fabric, path)
     return notes
 
 
-def _row_for(path: Path, format: str | None) -> Format:
+def writer_of(path: Path, format: str | None = None) -> Format:
+    """Return the format in which ``path`` is written, by its suffix unless it is named. Raises
+    :class:`UnknownFormat`, :class:`UnknownName`."""
     writers = [f for f in FORMATS if f.writer]
     if format is not None:
         for row in writers:
@@ -295,5 +297,7 @@ def _row_for(path: Path, format: str | None) -> Format:
     for row in writers:
         if any(path.name.endswith(s) for s in row.suffixes):
             return row
-    suffixes = ", ".join(s for row in writers for s in row.suffixes)
-    raise UnknownFormat(f"{path.name}: no format has this suffix; use one of {suffixes}, or name the format")
+    suffixes = [s for row in writers for s in row.suffixes]
+    similar = nearest(path.suffix, suffixes)
+    hint = f"did you mean {', '.join(similar)}?" if similar else f"use one of {', '.join(suffixes)}, or name the format"
+    raise UnknownFormat(f"{path.name}: no format has this suffix; {hint}")

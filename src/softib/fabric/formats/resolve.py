@@ -49,8 +49,8 @@ def to_fabric(
     lft_cap: int = 49152,
     mlids: int = 1024,
 ) -> ReadResult:
-    """Build the fabric that ``r`` describes. ``records`` names recorded data in addition to that
-    which follows from the columns. Raises :class:`UnreadableFile` if there is no node.
+    """Build the fabric that ``r`` describes. ``records`` adds kinds of recorded data that the columns do not imply.
+    Raises :class:`UnreadableFile` if there is no node.
     """
     if not r.key:
         raise UnreadableFile(

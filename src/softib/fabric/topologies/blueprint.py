@@ -90,8 +90,8 @@ class Blueprint:
         return index
 
     def hosts(self, names: Sequence[str], system: Any = None, **labels: Any) -> np.ndarray:
-        """Add one-port channel adapters (level 0). ``system`` gives for each host the row, among
-        these hosts, whose GUID is its SystemImageGUID."""
+        """Add one-port channel adapters (level 0). ``system`` holds, for each host, the row of the host (among these)
+        whose GUID is its SystemImageGUID."""
         speed = self.values["host_generation"] or self.values["generation"]
         sys_guid = None
         if system is not None:
@@ -108,7 +108,7 @@ class Blueprint:
         return [prefix + name for name in names] if prefix else names
 
     def end_hosts(self, count: int, adapters: int, **labels: Any) -> np.ndarray:
-        """Add hosts of ``count`` adapters in all, ``adapters`` of each (:func:`host_names`)."""
+        """Add hosts with ``adapters`` adapters each, ``count`` adapters in total (:func:`host_names`)."""
         system = None if adapters == 1 else np.arange(count) // adapters * adapters
         return self.hosts(host_names(count, adapters), system, **labels)
 

@@ -39,11 +39,10 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
     """Return every global cable once as (group, its port, other group, its port), with ports
     0…``ports`` - 1 in each group.
 
-    The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by
-    Hastings et al. (CLUSTER 2015), shown in figure 5 of Kim et al. (ISCA 2008): the ports of a
-    group go to the other groups in order. With fewer groups than ``ports + 1``, every pair gets the
-    same number of cables, ``ports // (groups - 1)``, one round after another. The remaining ports
-    stay free.
+    This is the consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by Hastings et al.
+    (CLUSTER 2015), shown in figure 5 of Kim et al. (ISCA 2008): the ports of a group go to the other groups in order.
+    With fewer groups than ``ports + 1``, every pair gets the same number of cables, ``ports // (groups - 1)``, one
+    round after another. The remaining ports stay free.
     """
     others = groups - 1
     rounds = ports // others if others > 0 else 0
@@ -183,8 +182,8 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
 
 
 def _hosts_of_leaves(groups: int, leaves: int, p: int, hosts: int | None) -> np.ndarray:
-    """Return the host ports of each leaf in use (int64): ``p``, or one fewer at as many leaves as it takes, the last
-    of each group first."""
+    """Return the host ports of each leaf in use (int64): ``p``, or one fewer on the last leaves of each group if there
+    are fewer hosts."""
     of_leaf = np.full(groups * leaves, p)
     if hosts is None:
         return of_leaf

@@ -1,5 +1,4 @@
-"""The fabric file (``fabric.yaml``, DESIGN decision 8): a generator or a dump, cables, subnet
-manager, faults.
+"""The fabric file (``fabric.yaml``): a generator or a dump, cables, subnet manager, faults.
 
 name: pod
 generation: NDR
@@ -127,7 +126,7 @@ def load_fabric_yaml(
 
 
 def count(fabric: Fabric) -> dict[str, int | None]:
-    """Return the numbers defined in COUNTS.tsv, counted from the arrays."""
+    """Return the ``counts`` of :class:`ReadResult`, counted from the arrays."""
     a, b = fabric.cable_port[:, 0], fabric.cable_port[:, 1]
     complete = (a >= 0) & (b >= 0)
     loops = complete & (fabric.port_node[a] == fabric.port_node[np.maximum(b, 0)])
@@ -176,7 +175,7 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
 
 
 def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
-    """``import: FILE`` at the top is short for ``topology: {import: FILE}``."""
+    """Expand ``import: FILE`` at the top, which is short for ``topology: {import: FILE}``."""
     if "import" not in data:
         return
     if "topology" in data:

@@ -240,7 +240,7 @@ class FabricFile(Part):
     @field_validator("faults", mode="before")
     @classmethod
     def _none(cls, faults: Any) -> Any:
-        """A list in which every line is commented out is read as None; treat it as empty."""
+        """Return an empty list for None, which is how a list is read in which every line is commented out."""
         return [] if faults is None else faults
 
 

@@ -4,8 +4,8 @@ every figure.
 The rows are in the TOML files of this folder: ``figure = [value, "source"]``. They are read by
 checks, the simulator, the agents' firmware, the PCI tree of ``softib run`` and planning.
 ``docs/devices.md`` lists them and counts the unknown figures. A figure that is absent is unknown
-and reads None. Some figures that softib needs are published by no one: their source begins with
-``assumed``. For a figure chosen by measurements, the source names the dataset after ``fitted``.
+and reads None. No one publishes some figures that softib needs; their source begins with ``assumed``. For a figure
+chosen by measurements, the source names the dataset after ``fitted``.
 
 This module uses only the standard library: the package's build reads the catalogue before NumPy is installed.
 """
@@ -151,7 +151,7 @@ class EthernetSwitch(Part):
         "latency_ns": "ns from port to port, without load",
         "buffer_mib": "MiB of packet memory that radix ports of this speed share",
         "radix": "ports of this speed",
-        "cut_through": "does it send before it has the whole frame?",
+        "cut_through": "whether it sends before it has the whole frame",
         "power_w": "W of a system without load",
     }
 

@@ -38,8 +38,8 @@ second, records follow it."""
 class ReplicaFlag(IntEnum):
     """``flags`` of ReplicaRecords."""
 
-    FIRST = 1  # a full copy begins
-    LAST = 2  # it ends with this MAD
+    FIRST = 1  # this MAD begins a full copy
+    LAST = 2  # this MAD ends the full copy
 
 
 class ReplicaStatus(IntEnum):

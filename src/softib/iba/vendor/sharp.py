@@ -35,7 +35,7 @@ SHARP_TREES, SHARP_CHILDREN, SHARP_QPS = 1024, 64, 4096
 CHILD_BLOCK = 32
 """Children of a TreeConfig block."""
 DISABLED, ENABLED = 0, 1
-"""Of ``tree_state`` and ``qp_state``."""
+"""Values of ``tree_state`` and ``qp_state``."""
 LATENCY, STREAMING = 0, 1
 """Kinds of trees. LATENCY (LLT): many small reductions at a time. STREAMING (SAT): streaming
 aggregation of large ones, which uses the whole data path of a switch."""

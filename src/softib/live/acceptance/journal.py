@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from softib.errors import InputError, UnreadableFile
+from softib.errors import InputError, UnreadableFile, os_reason
 from softib.input_files import FILE_LIMIT, read_text
 from softib.plain_values import load_json
 
@@ -82,7 +82,7 @@ class Journal:
                 os.fsync(file.fileno())
             temporary.replace(self._path)
         except OSError as error:
-            raise InputError(f"{self._path}: cannot write: {error.strerror or error}") from None
+            raise InputError(f"{self._path}: cannot write: {os_reason(error)}") from None
 
     def add(self, entry: dict[str, Any]) -> None:
         """Add a finished batch."""
@@ -95,4 +95,4 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise InputError(f"{self._path}: cannot write: {error.strerror or error}") from None
+            raise InputError(f"{self._path}: cannot write: {os_reason(error)}") from None

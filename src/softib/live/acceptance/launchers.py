@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO
 
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, os_reason
 
 __all__ = ["ALLOCATION_ENDED", "LAUNCHERS", "MISSING", "TIMED_OUT", "HostPort", "Launcher", "Program", "launcher_named"]
 
@@ -39,7 +39,7 @@ class Program:
                 command, stdin=subprocess.PIPE, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True
             )
         except OSError as error:
-            self.missing = f"{command[0]}: {error.strerror or error}"
+            self.missing = f"{command[0]}: {os_reason(error)}"
 
     @property
     def code(self) -> int | None:

@@ -24,6 +24,7 @@ import numpy as np
 from softib.agents.link_faults import LinkFaults
 from softib.errors import InputError, UnknownName
 from softib.fabric.faults.targets import node_at, port_at
+from softib.fabric.node_finder import split_port
 from softib.iba.constants import PhysState, PortState
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo
@@ -121,8 +122,12 @@ class FaultController:
         }
 
     def _place(self, kind: str, where: str) -> int:
-        if kind == "clear" and not where.rstrip().endswith("]"):
-            return -1 - node_at(self.fabric, where)
+        if kind == "clear":
+            try:
+                return -1 - node_at(self.fabric, where)
+            except UnknownName:
+                if split_port(where) is None:
+                    raise
         port = port_at(self.fabric, where)
         if self.fabric.port_peer[port] < 0:
             raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")

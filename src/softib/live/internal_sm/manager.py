@@ -14,6 +14,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_PKEY, RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, MadHeader, PortInfo
+from softib.jit import small_work_in_python
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter
@@ -213,7 +214,8 @@ class InternalManager:
         while now_ps < end_ps:
             inbox = MadBatch.concat(self._inbox) if self._inbox else None
             self._inbox = []
-            outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
+            with small_work_in_python(repeated=True):
+                outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
             if len(outbox):
                 _stamp(outbox)
                 self._choose_pkeys(outbox)

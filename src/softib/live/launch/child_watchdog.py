@@ -25,11 +25,13 @@ from collections.abc import Callable, Sequence
 from softib.live.instances import Instance
 from softib.live.proc import descendants, has_ended, working_directory
 
-__all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "living", "wait_with"]
+__all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "end_with_parent", "living", "wait_with"]
 
 
 NAME = re.compile(r"sys-(\d+)")
-PR_SET_CHILD_SUBREAPER = 36
+LIBC = ctypes.CDLL(None)
+"""Opened here, since a forked child must take no lock of the loader."""
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PATIENCE_S = 0.3
 """Total time for which :meth:`StaleDirs.sweep` waits for processes that are ending."""
 CLOCK_SLACK_S = 2.0
@@ -38,7 +40,13 @@ CLOCK_SLACK_S = 2.0
 
 def adopt_orphans() -> None:
     """Make orphaned descendants children of this process instead of init's, so that they remain its descendants."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """In a new child: be sent SIGTERM when the parent's thread that started it ends, for any reason; also after
+    an exec."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class StaleDirs:

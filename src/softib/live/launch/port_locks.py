@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.live.control import Attached
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise InputError(f"{path}: {os_reason(error)}") from None
     try:
         fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.live import instances
 from softib.live.launch.child_watchdog import StaleDirs, adopt_orphans, wait_with
 from softib.live.launch.executable import look_at
@@ -148,7 +148,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
         finally:
             signal.signal(signal.SIGTERM, terminated)
     except OSError as error:
-        raise InputError(f"{program}: {error.strerror or error}") from None
+        raise InputError(f"{program}: {os_reason(error)}") from None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, before)

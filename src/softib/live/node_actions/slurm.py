@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from softib.errors import PeerError
+from softib.errors import PeerError, os_reason
 from softib.foreign_text import shown
 
 __all__ = ["drain"]
@@ -22,7 +22,7 @@ def drain(node: str, reason: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     except OSError as error:
-        raise PeerError(f"scontrol: {error.strerror or error}; --drain needs Slurm's scontrol") from None
+        raise PeerError(f"scontrol: {os_reason(error)}; --drain needs Slurm's scontrol") from None
     except subprocess.TimeoutExpired:
         raise PeerError(f"scontrol did not answer within {LIMIT_S:.0f} s; node {node} is not drained") from None
     if done.returncode:

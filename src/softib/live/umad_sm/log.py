@@ -7,7 +7,7 @@ import logging
 import time
 from logging.handlers import RotatingFileHandler
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.foreign_text import shown
 
 __all__ = ["LEVELS", "set_up_log"]
@@ -54,7 +54,7 @@ def set_up_log(level: str, path: str | None, max_mb: int, to_stderr: bool) -> lo
         try:
             handler = RotatingFileHandler(path, maxBytes=max_mb * 10**6, backupCount=KEPT_FILES, encoding="utf-8")
         except OSError as error:
-            raise InputError(f"{path}: cannot write the log: {error.strerror or error}") from None
+            raise InputError(f"{path}: cannot write the log: {os_reason(error)}") from None
         handler.setFormatter(_Json())
         log.addHandler(handler)
     if to_stderr:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import PeerError, SoftibError
+from softib.errors import PeerError, SoftibError, os_reason
 from softib.iba.constants import PortState
 from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
@@ -221,7 +221,7 @@ class UmadManager:
             os.replace(new, path)
             self._kept = text
         except OSError as error:
-            self.log.warning("database not kept", extra={"why": f"{path}: {error.strerror or error}"})
+            self.log.warning("database not kept", extra={"why": f"{path}: {os_reason(error)}"})
 
     def _read_settings(self) -> None:
         """SIGHUP: read the files again; an invalid file has no effect."""

@@ -104,7 +104,7 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
         config = replace(config, priority=TAKE_OVER_PRIORITY)
     port = UmadPort(device, MANAGES, port_timeout_ms(config), plan.window)
     try:
-        with small_work_in_python() if plan.once else contextlib.nullcontext():
+        with small_work_in_python(repeated=not plan.once):
             yield _manager_of(port, config, job, plan), port
     finally:
         port.close()

@@ -1,4 +1,4 @@
-"""Label sets of ports, computed once for each version of the fabric."""
+"""Label sets of ports, computed once per version of the fabric."""
 
 from __future__ import annotations
 

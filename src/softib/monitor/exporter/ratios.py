@@ -71,9 +71,9 @@ def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndar
 
 
 class ErrorRatios:
-    """Sums of errors, bits and seconds over the last ``window_s`` seconds, and for ``raw`` over
-    ``raw_window_s``. The actual time is between half of it and all of it: the sums are kept in two
-    halves, and the older half is dropped as a whole.
+    """Sums of errors, bits and seconds over the last ``window_s`` seconds (for ``raw``: ``raw_window_s``). The actual
+    time is between half of the window and the whole window: the sums are kept in two halves, and the older half is
+    dropped as a whole.
 
     Errors before correction are frequent: a short time is sufficient for their ratio, and a long
     time would hide an increase.
@@ -98,7 +98,8 @@ class ErrorRatios:
             newer.add(one, errors, readable)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
-        """Return the sums for other ports: ``rows`` int64[n] are their rows here, -1 for a port that begins again."""
+        """Return the sums for other ports: ``rows`` int64[n] are their rows in this object, -1 for a port that
+        begins again."""
         carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return carried

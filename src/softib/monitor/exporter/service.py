@@ -35,8 +35,8 @@ STALE_ROUNDS = 3
 """Number of intervals without a round after which no ports are shown."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
-"""Time in seconds of the bit error ratio before correction, and minimum number of rounds: on large
-fabrics, two rounds in ten read its counters."""
+"""Window in seconds of the bit error ratio before correction, and its minimum number of rounds: on large fabrics,
+two rounds in ten read its counters."""
 FALLS = "link_downed_counter"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -156,7 +156,7 @@ class ExporterService:
                 self.notice(f"a round takes {took:.1f} s; use an --every larger than {self.every_s:g}")
 
     def step(self) -> None:
-        """One round, and its text."""
+        """Read one round, and make its text."""
         one = self.watch.step()
         present = set(one.targets.device_guid.tolist())
         if len(present) - len(one.silent) <= 1 and len(present | {guid for guid, _ in self.seen.ports}) > 1:

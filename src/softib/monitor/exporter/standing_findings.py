@@ -24,7 +24,7 @@ from softib.monitor.seen_ports import SeenPort, SeenPorts, names_cable
 __all__ = ["StandingFindings"]
 
 SHARE = 0.1
-"""Largest share of the time spent on judging."""
+"""Maximum share of the time spent on applying the rules."""
 DOWN_S = 60.0
 """Time for which a link must be down to explain other findings about its cable."""
 SETTLES_S = 120.0
@@ -78,7 +78,9 @@ class StandingFindings:
             return []
         if self.jobs is not None:
             self.jobs.follow(seen.ports)
-        if seen_ports.shard is not None:  # a wait has its cause elsewhere: only all shards together can be judged
+        if (
+            seen_ports.shard is not None
+        ):  # the cause of a wait may be in another shard, so the ports of one shard are not judged
             seen = replace(seen, increase=_without_waits(seen.increase), known=_without_waits(seen.known))
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
@@ -91,7 +93,7 @@ class StandingFindings:
         if fault is not None and f.evidence.get("last_ns", 2**63) / 1e9 < fault.repaired_s + SETTLES_S:
             return True
         if len(f.evidence.get("falls", ())) == 1 and any(p.guid not in seen.up for p in f.where):
-            return True  # one end counts falls of a link to a device that does not answer: its silence explains them
+            return True  # one end counts failures of the link to a device that does not answer: this explains them
         return bool(f.where) and all(_down(seen, p.guid, p.portnum, now_s) for p in f.where)
 
     def _row(self, f: Finding, seen: SeenPorts) -> Row:
@@ -111,7 +113,7 @@ class StandingFindings:
         fault = self.ledger.faults.get(_key(f))
         for old in fault.series if fault is not None and fault.standing is not None else ():
             if old[0] == f.code and [old[2], old[3]] == [labels[5], labels[7]]:
-                labels[2:8] = old[2:8]  # a cable keeps the end by which it was named first: its alert goes on
+                labels[2:8] = old[2:8]  # a cable keeps the end that named it first, so that its alert continues
         return _key(f), names, [*labels, ",".join(f.evidence.get("jobs", ()))]
 
     def _text(self, now_s: float, seen: SeenPorts) -> bytes:
@@ -133,9 +135,9 @@ class StandingFindings:
 
 
 def _of_shard(f: Finding, seen: SeenPorts) -> bool:
-    """Return whether the finding belongs to this shard. A finding about a cable belongs to the end
-    that names it, so that only one of two shards that read its ends reports it; any other finding
-    belongs to the first of its devices."""
+    """Return whether the finding belongs to this shard. A finding about a cable belongs to the end that names it,
+    so that only one of the two shards that read its ends reports it. Any other finding belongs to the first of its
+    devices."""
     if seen.shard is None:
         return True
     guid = min((p.guid for p in f.where), default=None)
@@ -156,8 +158,8 @@ def _waits(seen: Observations) -> bool:
 
 
 def _key(f: Finding) -> str:
-    """Return the cable, with its ends in either order, or the device; for many locations, the code
-    and the first location."""
+    """Return the cable (regardless of the order of its ends) or the device; for many locations, the code and the
+    first location."""
     locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
     if not 1 <= len(locations) <= 2:
         locations = locations[:1]

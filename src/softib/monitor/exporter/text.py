@@ -83,8 +83,8 @@ class PortText:
     def text(
         self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
     ) -> bytes:
-        """Return all lines of one round. Data that was not read in it is absent, except for items
-        that are down according to ``seen``."""
+        """Return all lines of one round. Data that was not read in this round is absent, except for items that are
+        down according to ``seen``."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:

@@ -104,7 +104,7 @@ def write_gauges(out, at, name, labels, offsets, rows, values):
 
 @inner
 def put_text(out, at, text):
-    """``text`` at ``at`` of ``out``. Returns its end."""
+    """Write ``text`` at ``out[at]``. Returns its end."""
     for i in range(len(text)):
         out[at + i] = text[i]
     return at + len(text)

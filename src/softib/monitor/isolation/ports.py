@@ -189,8 +189,8 @@ def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
 
 
 def lost_pairs(result: ReadResult) -> int:
-    """Return pairs of ports without a path in the switches' tables, and ports without a LID. Raises
-    :class:`PeerError` if no switch has tables."""
+    """Return the number of pairs of ports without a path in the switches' tables, plus the number of
+    ports without a LID. Raises :class:`PeerError` if no switch has tables."""
     part = as_programmed(result, lambda name: nullcontext()).part
     return part.unreachable + part.ports_without_lid
 

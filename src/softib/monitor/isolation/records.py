@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.analysis.isolation import End
-from softib.errors import InputError, UnreadableFile
+from softib.errors import InputError, UnreadableFile, os_reason
 from softib.input_files import json_document
 from softib.monitor.seen_ports import locked, write_whole
 from softib.result import HIDDEN, Result
@@ -85,7 +85,7 @@ class Records:
             with locked(self.path):
                 write_whole(self.path, json.dumps(rows))
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise InputError(f"{self.path}: cannot be written: {os_reason(error)}") from None
 
 
 def _load(path: Path) -> list[Isolated]:

@@ -19,8 +19,8 @@ _NAMED = "shard {}-of-{} {}"
 
 @dataclass(frozen=True)
 class Shard:
-    """Part ``number`` (from 1) of ``of`` parts of the subnet of ``source``, for an :class:`Exporter`. Each device
-    belongs to one part, by its NodeGUID alone."""
+    """Part ``number`` (from 1) of the ``of`` parts of the subnet of ``source``, for an :class:`Exporter`. Each
+    device belongs to one part, by its NodeGUID alone."""
 
     source: str
     number: int
@@ -39,8 +39,8 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def holds(self, guids: np.ndarray) -> np.ndarray:
-        """Return devices of this part, from NodeGUIDs: the finalizer of splitmix64 distributes
-        GUIDs that are numbered in steps. bool[n]"""
+        """Return whether each NodeGUID belongs to this part: the finalizer of splitmix64 distributes GUIDs that are
+        numbered in steps. bool[n]"""
         x = np.asarray(guids, np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)

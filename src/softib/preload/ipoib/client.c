@@ -22,7 +22,7 @@ static struct client {
     int fd, greeted, captures;
 } clients[MOST_CLIENTS];
 static unsigned count;
-static const struct interface *interfaces; /* NULL: not ready */
+static const struct interface *interfaces; /* NULL: the interfaces are not ready */
 static const unsigned *interface_count;
 static struct {
     struct softib_ipoib_ready head;
@@ -50,7 +50,7 @@ unsigned clients_poll(struct pollfd *fds)
     return count + 1;
 }
 
-/* Fill in `ready` with the interfaces of now. Return their number. */
+/* Fill in `ready` with the present interfaces. Return their number. */
 static unsigned describe(void)
 {
     unsigned n = interfaces ? *interface_count : 0;
@@ -94,7 +94,7 @@ static void greet(struct client *c)
     sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Every interface has joined its group, or has a reason for not joining. */
+/* Called when every interface has joined its group, or has a reason for not joining. */
 void clients_ready(const struct interface *all, const unsigned *n)
 {
     interfaces = all;
@@ -110,7 +110,7 @@ static void hang_up(unsigned k)
     clients[k] = clients[--count];
 }
 
-/* False: the client closed its connection, or sent an invalid message. */
+/* Handle a message of a client. False: it closed its connection, or sent an invalid message. */
 static int serve(struct client *c)
 {
     struct softib_ipoib_ask ask;

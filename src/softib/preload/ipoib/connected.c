@@ -1,6 +1,6 @@
 /*
- * Connected mode (RFC 4755): one RC connection to each neighbour whose hardware address has the flag of RC, for
- * sending; those that neighbours made are for receiving, from one shared receive queue. Datagrams carry multicast,
+ * Connected mode (RFC 4755): for sending, one RC connection to each neighbour whose hardware address has the RC flag;
+ * for receiving, the connections that neighbours made, over one shared receive queue. Datagrams carry multicast,
  * neighbours without the flag, and short packets while a connection is set up.
  */
 #include "ipoib.h"
@@ -22,7 +22,7 @@ static uint8_t *slot_at(const struct interface *i, unsigned slot)
 
 static unsigned header_buffer;
 
-/* Headers of the segments of a packet in buffer `header_buffer`. */
+/* Return the room for the headers of the segments of a packet in buffer `header_buffer`. */
 static uint8_t *room_for_headers(struct interface *i, unsigned n)
 {
     return i->connected_headers + ((size_t)header_buffer * MOST_SEGMENTS + n) * HEADERS;
@@ -110,7 +110,7 @@ static void drop_queue_pair(struct connection *c)
         }
 }
 
-/* The connection is over, or could not be made. The next packet makes another one, from `retry_ms` on. */
+/* The connection has ended, or could not be made. The first packet after `retry_ms` makes another one. */
 void connection_end(struct connection *c, uint64_t retry_ms)
 {
     if (c->state == CONNECTION_IDLE)
@@ -182,8 +182,8 @@ void connected_got(struct connection *c, uint8_t *data, size_t length)
     c->psn = after(c, length);
 }
 
-/* Send the segments of the packet in `buffer`, which is the connection's until the last of them has ended. False: the
- * connection has ended. */
+/* Send the segments of the packet in `buffer`, which belongs to the connection until the last of them has ended.
+ * False: the connection has ended. */
 static int post(struct connection *c, unsigned buffer, const struct segment *s, unsigned count)
 {
     static struct ibv_send_wr wr[MOST_SEGMENTS];
@@ -218,7 +218,7 @@ static int post(struct connection *c, unsigned buffer, const struct segment *s, 
     return 0;
 }
 
-/* Handle a completion of the send queue. False: it is one of the UD queue pair. */
+/* Handle a completion of the send queue. False: the completion belongs to the UD queue pair. */
 int connected_sent(struct interface *i, const struct ibv_wc *wc)
 {
     unsigned buffer = wc->wr_id & 0xff;
@@ -239,7 +239,7 @@ int connected_sent(struct interface *i, const struct ibv_wc *wc)
     return 1;
 }
 
-/* Send a frame of the TAP, in the buffer that was allocated last. False: send it as datagrams. */
+/* Send a frame of the TAP, which is in the buffer that was allocated last. False: send it as datagrams. */
 int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, size_t length)
 {
     static struct segment segments[MOST_SEGMENTS];
@@ -253,7 +253,7 @@ int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, si
     if (!c || (c->state != CONNECTION_UP && longest <= i->mtu))
         return 0;
     if (c->state == CONNECTION_IDLE)
-        return 1; /* lost, like a datagram to a neighbour without a path; a later one is not */
+        return 1; /* this packet is lost, like a datagram to a neighbour without a path; later ones are not */
     if (c->state == CONNECTION_UP && longest > c->mtu) {
         too_long(i, packet, length - HEAD, c->mtu);
         return 1;
@@ -285,7 +285,7 @@ static void send_waiting(struct connection *c)
     struct queued *q = c->waiting.first, *next;
     int up = 1;
 
-    c->waiting.first = NULL; /* which the end of the connection would free */
+    c->waiting.first = NULL; /* otherwise the end of the connection would free them */
     waiting_drop(&c->waiting);
     for (; q; q = next) {
         next = q->next;
@@ -327,7 +327,7 @@ void connection_request(struct interface *i, uint32_t id, const uint8_t *data, u
     struct ibv_qp_attr attr = { 0 };
 
     if (!c) {
-        cm_destroy(id); /* which rejects the request */
+        cm_destroy(id); /* this rejects the request */
         return;
     }
     c->interface = i;
@@ -367,7 +367,7 @@ void connection_event(struct connection *c, unsigned event, const uint8_t *data,
             fails(c);
         break;
     case CM_ESTABLISHED:
-    case CM_DEVICE_REMOVAL: /* interface_events reports when the fabric is down */
+    case CM_DEVICE_REMOVAL: /* interface_events reports that the fabric is down */
     case CM_TIMEWAIT_EXIT:
         break;
     default:

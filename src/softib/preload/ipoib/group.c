@@ -10,7 +10,7 @@
 
 #define RETRY_MS 1000
 #define MULTICAST_QP 0xffffff
-#define JOIN_MS 5000  /* after this time an answer counts as lost */
+#define JOIN_MS 5000  /* time after which an answer counts as lost */
 
 static const uint8_t all_routers_reports[4] = { 224, 0, 0, 22 };
 
@@ -78,7 +78,7 @@ static void failed(struct group *g)
     waiting_drop(&g->waiting);
 }
 
-/* Set the membership from the MCMemberRecord of the answer (NULL: rejected, with `status`). */
+/* Set the membership from the MCMemberRecord in the answer (NULL: rejected, with `status`). */
 void group_answer(struct interface *i, struct group *g, const uint8_t *record, unsigned status)
 {
     struct ibv_ah_attr attr = { .port_num = (uint8_t)i->portnum, .is_global = 1 };
@@ -155,7 +155,7 @@ void group_leave(struct interface *i, const uint8_t *mgid)
 }
 
 /* Called when the subnet manager requests it (client reregistration), or a new manager took over. The other groups
- * follow the broadcast group, whose attributes may have changed: they are created like it. */
+ * are joined after the broadcast group, because they are created with its attributes, which may have changed. */
 void groups_rejoin(struct interface *i)
 {
     for (struct group *g = i->groups; g; g = g->next)
@@ -163,7 +163,7 @@ void groups_rejoin(struct interface *i)
     group_of(i, i->broadcast->to.gid, 1);
 }
 
-/* The broadcast group is joined: join the other groups that the kernel is a member of. */
+/* Called when the broadcast group is joined: join the other groups of which the kernel is a member. */
 void groups_start(struct interface *i)
 {
     for (struct group *g = i->groups; g; g = g->next)
@@ -171,7 +171,8 @@ void groups_start(struct interface *i)
             group_of(i, g->to.gid, 1);
 }
 
-/* The port left the partition, and with it its groups, or is in another one: groups keep their IP address. */
+/* Called when the port left the partition, and with it the groups, or is in another partition. Groups keep their IP
+ * address. */
 void groups_stop(struct interface *i)
 {
     for (struct group *g = i->groups; g; g = g->next) {

@@ -58,7 +58,8 @@ static void join(struct interface *i)
     i->broadcast = group_of(i, mgid, 1);
 }
 
-/* Memory of the queues, in one registration. Pages are used as packets come. 0, or -1 with errno. */
+/* Allocate the memory of the queues, in one registration. Pages are used as packets arrive. Returns 0, or -1 with
+ * errno. */
 static int allocate(struct interface *i)
 {
     unsigned buffers = BUFFERS + (i->connected ? CONNECTED_SENDS : 0);
@@ -186,7 +187,7 @@ int interface_start(struct interface *i)
     return 0;
 }
 
-/* The broadcast group is joined again, and may have another MTU, rate and SL. */
+/* Called when the broadcast group is joined again, possibly with another MTU, rate and SL. */
 int interface_renew(struct interface *i)
 {
     if (set_mtu(i) < 0)
@@ -195,8 +196,8 @@ int interface_renew(struct interface *i)
     return 0;
 }
 
-/* The port left the interface's partition, or has its P_Key elsewhere: no carrier until the broadcast group is joined
- * again. The queue pair and its number stay. */
+/* The port left the interface's partition, or has its P_Key at another index: no carrier until the broadcast group
+ * is joined again. The queue pair and its number stay. */
 static void interface_stop(struct interface *i)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -214,12 +215,12 @@ static void interface_stop(struct interface *i)
         if (wc.qp_num != i->qp->qp_num)
             connected_repost(i, (unsigned)wc.wr_id);
     while (ibv_poll_cq(i->send_cq, 1, &wc) > 0)
-        ; /* its buffer is released with the others */
+        ; /* its buffer is released with the other ones */
     i->freed = i->used;
     i->done = i->posted;
 }
 
-/* The port has a new LID, SM or P_Key table: query groups and paths again. */
+/* Called when the port has a new LID, SM or P_Key table: query groups and paths again. */
 static void changed(struct interface *i)
 {
     int active = read_port(i);

@@ -1,8 +1,8 @@
 /*
- * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392, 4755). Each
- * interface is a TAP device in the node's network namespace, and a UD queue pair on one of the
- * node's ports. Packets of the kernel are sent as UD datagrams; the 20-byte hardware addresses,
- * which do not fit the kernel's Ethernet, appear only in ARP and NDP messages on the fabric.
+ * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392, 4755). Each interface is a TAP
+ * device in the node's network namespace, and a UD queue pair on one of the node's ports. Packets of the kernel are
+ * sent as UD datagrams. The 20-byte hardware addresses do not fit into the kernel's Ethernet frames, and appear only in
+ * ARP and NDP messages on the fabric.
  */
 #ifndef SOFTIB_IPOIB_H
 #define SOFTIB_IPOIB_H
@@ -59,7 +59,7 @@ struct destination {
     uint32_t qpn, qkey;
     uint16_t lid;
     uint8_t sl;
-    _Alignas(union ibv_gid) uint8_t gid[16]; /* only of a group; a neighbour needs no GRH */
+    _Alignas(union ibv_gid) uint8_t gid[16]; /* only for groups, since a neighbour needs no GRH */
 };
 
 struct neighbour {
@@ -134,8 +134,8 @@ struct interface {
     struct neighbour **by_mac, **by_qpn;
     unsigned neighbours;
     struct group *groups, *broadcast;
-    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]; a message of a connection takes its
-     * buffer along, and a spare one takes that position. */
+    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]. A message of a connection keeps
+     * its buffer, and a spare buffer takes the position. */
     uint32_t listener;               /* number of rdma_cm + 1; 0: none */
     struct ibv_srq *srq;
     uint8_t *connected_receives, *connected_headers;

@@ -1,7 +1,7 @@
 /*
  * Entries of the kernel's neighbour table, marked as externally learned (rtnetlink(7), NTF_EXT_LEARNED). The kernel limits
- * the others to 1,024 in all network namespaces of the machine together (gc_thresh3, arp(7)); with more, packets fail with
- * ENOBUFS. Marked entries do not count. They are probed and fail as all others do.
+ * other entries to 1,024 in all network namespaces of the machine together (gc_thresh3, arp(7)); beyond that, packets fail
+ * with ENOBUFS. Marked entries do not count. They are probed, and fail, like all others.
  */
 #include "ipoib.h"
 
@@ -29,8 +29,8 @@ static void append(struct nlmsghdr *head, unsigned type, const void *data, size_
     head->nlmsg_len = NLMSG_ALIGN(head->nlmsg_len) + RTA_ALIGN(at->rta_len);
 }
 
-/* Mark the entry of an IP address, if the kernel has one. `mac`: the neighbour has just confirmed this address; NULL: the
- * entry keeps its own. */
+/* Mark the entry of an IP address, if the kernel has one. `mac`: the address that the neighbour has just confirmed;
+ * NULL: the entry keeps its address. */
 void kernel_neighbour_mark(const struct interface *i, int family, const uint8_t *address, const uint8_t *mac)
 {
     struct { struct nlmsghdr head; struct ndmsg entry; uint8_t attributes[64]; } m = { 0 };
@@ -49,5 +49,5 @@ void kernel_neighbour_mark(const struct interface *i, int family, const uint8_t 
         append(&m.head, NDA_LLADDR, mac, 6);
     done = send(netlink, &m, m.head.nlmsg_len, MSG_DONTWAIT);
     while (done > 0 && recv(netlink, reply, sizeof reply, MSG_DONTWAIT) > 0)
-        ; /* errors: no such entry */
+        ; /* an error means that there is no such entry */
 }

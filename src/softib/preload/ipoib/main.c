@@ -17,7 +17,7 @@
 
 #define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
 #define MOST_FDS (1026 + IPOIB_INTERFACES * EACH)
-#define READY_MS 15000 /* an interface without an answer of the subnet administrator by then has no group */
+#define READY_MS 15000 /* interfaces that the subnet administrator has not answered by then have no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
 #define FIRST 9        /* argument */
@@ -34,7 +34,7 @@ uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* A line of the log, which softib run shows when this program ends before it is ready. */
+/* Write a line to the log, which softib run shows if this program ends before it is ready. */
 void say(const char *format, ...)
 {
     char line[256];

@@ -1,8 +1,8 @@
 /*
- * The other interfaces of the partition, by the six-byte address of each on this node's TAP and by the queue pair of
- * its datagrams. That address is 02 and the low five bytes of the port's GUID, as on the neighbour's TAP; if two
- * GUIDs have the same low bytes, the second starts with 06, and so on. The path is queried from the subnet
- * administrator when the first packet is sent to it.
+ * The other interfaces of the partition, found by their six-byte addresses on this node's TAP, or by the queue pairs of
+ * their datagrams. The six-byte address is 02 and the low five bytes of the port's GUID, as on the neighbour's TAP; if
+ * two GUIDs have the same low bytes, the address of the second begins with 06, and so on. The path is queried from the
+ * subnet administrator when the first packet is sent to it.
  */
 #include "ipoib.h"
 
@@ -13,7 +13,7 @@
 #define LOCAL 0x02
 #define NEXT_LOCAL 4
 #define REPEAT_MS 1000
-#define ATTEMPTS 3 /* the device repeats each query, too */
+#define ATTEMPTS 3 /* the device also repeats each query */
 
 static unsigned chain_of_mac(const uint8_t *mac)
 {
@@ -163,7 +163,7 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
             n->failures = 0;
             if (!record) {
                 waiting_drop(&n->waiting);
-                return; /* queried again with the next packet, after a delay */
+                return; /* the path is queried again with the next packet, after a delay */
             }
             n->query_ms = 0;
             n->to.qkey = i->broadcast->to.qkey;

@@ -1,6 +1,6 @@
 /*
- * The offloads of an HCA: checksums, TCP segmentation on send (the kernel passes up to 64 KiB as
- * one packet, which leaves as N datagrams), and coalescing on receive.
+ * The offloads of an HCA: checksums, TCP segmentation on send (the kernel passes up to 64 KiB as one packet, which is
+ * sent as N datagrams), and coalescing on receive.
  */
 #include "ipoib.h"
 
@@ -41,7 +41,7 @@ static uint32_t pseudo(const uint8_t *p, unsigned at, size_t length)
     return at == IP4_HEADER ? sum16(p + 12, 8, sum16(rest, 8, 0)) : sum16(p + 8, 32, sum16(rest, 8, 0));
 }
 
-/* The length in a header of IP; IPv4's checksum with it. */
+/* Set the length in an IP header, and update IPv4's checksum. */
 static void set_length(uint8_t *p, unsigned at, size_t length)
 {
     uint16_t sum;
@@ -85,8 +85,8 @@ size_t longest_packet(const uint8_t *frame, size_t length)
 }
 
 /*
- * The segments of a frame of the TAP, at most `room`, in IP packets of at most `mtu`; 0: it is not TCP that can be cut.
- * Each gets a header of its own from `header`; the payloads stay where they are.
+ * Split a frame of the TAP into at most `room` segments, in IP packets of at most `mtu`; 0: it is not TCP, or cannot be
+ * split. Each segment gets a header in `header`; the payloads are not moved.
  */
 unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, uint32_t mtu, struct segment *out,
                         uint8_t *(*header)(struct interface *, unsigned), struct interface *i)
@@ -146,7 +146,8 @@ static int continues(const struct coalescing *c, const uint8_t *p, unsigned at, 
            !memcmp(f + at + TCP_HEADER, p + at + TCP_HEADER, head - at - TCP_HEADER);
 }
 
-/* 1: taken; 0: flush the held packets, and try again; -1: not TCP, or not of a kind that is coalesced. */
+/* Return 1 if the packet was added, 0 if the collected packets must be flushed first, -1 if it is not TCP or cannot
+ * be coalesced. */
 int coalesce_add(struct coalescing *c, uint8_t *p, size_t length)
 {
     size_t total, payload;
@@ -172,7 +173,7 @@ int coalesce_add(struct coalescing *c, uint8_t *p, size_t length)
     return 1;
 }
 
-/* Hands the kernel what has been collected, as one packet. */
+/* Pass the collected segments to the kernel as one packet. */
 void coalesce_flush(struct interface *i, struct coalescing *c, const uint8_t *source)
 {
     uint8_t *p = c->first, *frame = p ? p - HEAD : NULL;
@@ -207,6 +208,6 @@ void coalesce_flush(struct interface *i, struct coalescing *c, const uint8_t *so
     for (unsigned k = 0; k < c->count; k++)
         iov[k + 1] = (struct iovec){ (void *)c->part[k].payload, c->part[k].length };
     done = writev(i->tap, iov, (int)c->count + 1);
-    (void)done; /* a TAP that accepts nothing is down: the packet is lost as on a host */
+    (void)done; /* a TAP that accepts nothing is down, and the packet is lost as on a host */
     totals.coalesced++;
 }

@@ -1,7 +1,7 @@
 /*
  * Partitions of a port. A parent interface is in the partition of the P_Key at index 0; each further P_Key of the table
  * has a child. As in Linux, an interface whose P_Key was removed stays, without carrier. Unlike in Linux, a P_Key that
- * was added makes its child.
+ * is added creates its child.
  */
 #include "ipoib.h"
 

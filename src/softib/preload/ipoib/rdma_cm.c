@@ -1,6 +1,6 @@
 /*
- * Connections by the kernel's rdma_cm device (linux/rdma_user_cm.h), with AF_IB addresses: port space IB carries any
- * service ID, and private data without a header of its own, as the kernel's ib_cm does for ib_ipoib.
+ * Connections through the kernel's rdma_cm device (linux/rdma_user_cm.h) with AF_IB addresses. Port space IB accepts
+ * any service ID, and private data without an additional header, as the kernel's ib_cm does for ib_ipoib.
  */
 #include "ipoib.h"
 
@@ -15,7 +15,7 @@
 #define SERVICE 0x1000000000000000u /* with the UD queue pair in the low 24 bits: Linux' IPOIB_CM_IETF_ID */
 #define TIMEOUT_MS 2000
 #define RETRIES 7
-#define RNR_RETRIES 2               /* few: TCP sends again, too (RFC 4755, 7.1) */
+#define RNR_RETRIES 2               /* few, since TCP retransmits too (RFC 4755, 7.1) */
 #define BACKLOG 1024
 #define PRIVATE_DATA 8              /* the UD queue pair, and the receive MTU with the encapsulation (RFC 4755, 6) */
 
@@ -41,7 +41,7 @@ static int command(unsigned number, const void *in, size_t size, size_t out)
     return write(cm_fd, &call, sizeof call.head + size) < 0 ? -1 : 0;
 }
 
-/* librdmacm's struct sockaddr_ib: family, P_Key, flow information, GID, service ID, mask, scope. */
+/* Write librdmacm's struct sockaddr_ib: family, P_Key, flow information, GID, service ID, mask, scope. */
 static size_t address(void *to, const struct interface *i, const uint8_t *gid, uint32_t qpn)
 {
     uint8_t *a = to;
@@ -95,7 +95,7 @@ int cm_listen_for(struct interface *i)
     return 0;
 }
 
-/* Begin to connect: the events of the id go on with it. */
+/* Begin to connect; the events of the id continue it. */
 int cm_resolve(struct connection *c)
 {
     struct rdma_ucm_resolve_addr r = { .timeout_ms = TIMEOUT_MS };
@@ -111,7 +111,7 @@ int cm_resolve(struct connection *c)
     return -1;
 }
 
-/* Bring the queue pair of an id to a state; `attr` has the path afterwards. */
+/* Bring the queue pair of an id to a state, and store its path in `attr`. */
 int cm_modify(uint32_t id, struct ibv_qp *qp, enum ibv_qp_state to, struct ibv_qp_attr *attr)
 {
     struct ib_uverbs_qp_attr answer;

@@ -1,4 +1,4 @@
-/* From the fabric to the TAP. The kernel's Ethernet header overwrites the GRH and the encapsulation. */
+/* From the fabric to the TAP. The Ethernet header for the kernel is written over the GRH and the encapsulation. */
 #include "ipoib.h"
 
 #include <linux/ethtool.h>
@@ -34,10 +34,10 @@ void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *sour
     memcpy(ethernet + 6, source, 6);
     put16(ethernet + 12, type);
     done = write(i->tap, frame, HEAD + length);
-    (void)done; /* lost where the interface is down, as on a host */
+    (void)done; /* if the interface is down, the packet is lost, as on a host */
 }
 
-/* Does the kernel's side want packets coalesced (ethtool -K ib0 gro on)? Checked from time to time. */
+/* Return whether the kernel requests coalescing (ethtool -K ib0 gro on). Checked from time to time. */
 static int coalescing_on(struct interface *i)
 {
     struct ethtool_value value = { .cmd = ETHTOOL_GGRO };
@@ -67,7 +67,7 @@ static void capture(struct interface *i, const struct ibv_wc *wc, const uint8_t 
     client_capture(i, 0, &d, &s);
 }
 
-/* Hand one packet with its encapsulation to the kernel; there is room for a header in front. */
+/* Pass one packet with its encapsulation to the kernel; there is room for a header in front of it. */
 static void packet_in(struct interface *i, struct coalescing *c, const struct neighbour *from, int group, uint8_t *data, size_t length,
                       int together)
 {
@@ -91,7 +91,7 @@ static void packet_in(struct interface *i, struct coalescing *c, const struct ne
             taken = coalesce_add(c, packet, length);
         }
         if (taken < 0) {
-            coalesce_flush(i, c, source); /* packets sent earlier are delivered earlier */
+            coalesce_flush(i, c, source); /* packets that were sent earlier are delivered earlier */
             to_tap(i, NULL, source, type, packet, length);
         }
     }
@@ -112,7 +112,7 @@ static void datagram_in(struct interface *i, struct coalescing *c, const struct 
     packet_in(i, c, neighbour_of_qpn(i, wc->src_qp), group, data, length, together);
 }
 
-/* A message over a connection, or the end of one (a receive that was flushed). */
+/* Handle a message over a connection, or the end of a connection (a flushed receive). */
 static void message_in(struct interface *i, struct coalescing *c, const struct ibv_wc *wc)
 {
     struct connection *from = connection_of(i, wc->qp_num);
@@ -125,7 +125,7 @@ static void message_in(struct interface *i, struct coalescing *c, const struct i
     connected_repost(i, (unsigned)wc->wr_id);
 }
 
-/* Hands the kernel what has arrived, at most a batch. Returns the number of datagrams. */
+/* Pass the packets that have arrived to the kernel, at most a batch. Returns the number of datagrams. */
 int receive(struct interface *i)
 {
     struct ibv_wc wc[BATCH];

@@ -26,7 +26,7 @@
 #define GSI_QKEY 0x80010000u
 #define TIMEOUT_MS 1000
 #define RETRIES 3
-#define QUESTIONS 4096       /* answers that are awaited; an older one is forgotten */
+#define QUESTIONS 4096       /* outstanding queries; older ones are forgotten */
 #define FULL_MEMBER 1
 #define SEND_ONLY 4
 
@@ -142,7 +142,7 @@ void sa_join(struct interface *i, struct group *g)
     memcpy(r + 16, i->gid, 16);
     put16(r + 40, i->pkey | 0x8000);
     r[48] = g->full ? FULL_MEMBER : SEND_ONLY;
-    if (b && g != b && g->full) { /* make it, like the broadcast group, where it does not exist */
+    if (b && g != b && g->full) { /* if it does not exist, create it like the broadcast group */
         components |= MEMBER_QKEY | MEMBER_MTU_SELECTOR | MEMBER_MTU | MEMBER_TCLASS | MEMBER_RATE_SELECTOR | MEMBER_RATE | MEMBER_SL |
                       MEMBER_FLOW | MEMBER_HOPS;
         put32(r + 32, b->to.qkey);

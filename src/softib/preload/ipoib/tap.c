@@ -1,6 +1,6 @@
 /*
- * TAP devices of the node's network namespace, and their addresses. Each descriptor was opened there; it becomes a
- * device when its interface begins. (netdevice(7), route(7), Linux' Documentation/networking/tuntap.rst)
+ * TAP devices of the node's network namespace, and their addresses. Each descriptor was opened in that namespace, and
+ * becomes a device when its interface starts. (netdevice(7), route(7), Linux' Documentation/networking/tuntap.rst)
  */
 #include "ipoib.h"
 
@@ -87,7 +87,7 @@ static int set_ip4(const struct interface *i)
     return ioctl(socket4, SIOCSIFNETMASK, &request);
 }
 
-/* The link-local address, from the port's GUID (RFC 4391, 8). A kernel without IPv6 has none. */
+/* Set the link-local address, made from the port's GUID (RFC 4391, 8). In a kernel without IPv6 there is none. */
 static void set_ip6(const struct interface *i)
 {
     struct { struct in6_addr address; uint32_t prefix; int index; } r = { .prefix = 64 };

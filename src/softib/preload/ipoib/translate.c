@@ -25,7 +25,7 @@
 
 static const uint8_t none[HARDWARE_ADDRESS];
 
-/* The 20-byte address for one of six; zeros if it is unknown (the target of an ARP request). */
+/* Return the 20-byte address for one of six; zeros if it is unknown (the target of an ARP request). */
 static const uint8_t *hardware_of(struct interface *i, const uint8_t *mac)
 {
     const struct neighbour *n;
@@ -50,7 +50,7 @@ size_t arp_to_fabric(struct interface *i, const uint8_t *arp, size_t length, uin
     memcpy(out + 32, hardware_of(i, arp + 18), HARDWARE_ADDRESS);
     memcpy(out + 52, arp + 24, 4);
     if (get16(arp + 6) == ARP_REPLY)
-        kernel_neighbour_mark(i, AF_INET, arp + 24, NULL); /* the request made the entry */
+        kernel_neighbour_mark(i, AF_INET, arp + 24, NULL); /* the kernel's request created the entry */
     return ARP_INFINIBAND;
 }
 

@@ -40,7 +40,8 @@ void reclaim(struct interface *i)
                 continue;
             i->freed = (uint32_t)wc[k].wr_id;
             i->done = (uint32_t)(wc[k].wr_id >> 32);
-            if (wc[k].status != IBV_WC_SUCCESS && wc[k].status != IBV_WC_WR_FLUSH_ERR) { /* a UD queue pair stops at an error (SQE) */
+            if (wc[k].status != IBV_WC_SUCCESS && wc[k].status != IBV_WC_WR_FLUSH_ERR) { /* a UD queue pair stops after an error
+                                                                                          * (SQE) */
                 struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 
                 ibv_modify_qp(i->qp, &attr, IBV_QP_STATE);
@@ -120,7 +121,7 @@ void send_copy(struct interface *i, const struct destination *to, const uint8_t 
     flush(i);
 }
 
-/* Send to a multicast group: broadcasts of ARP and IP, IP groups. */
+/* Send to a multicast group: broadcasts of ARP and IP, and packets to IP groups. */
 static void to_group(struct interface *i, unsigned type, uint8_t *packet, uint32_t length)
 {
     uint8_t mgid[16];
@@ -139,8 +140,8 @@ static void to_group(struct interface *i, unsigned type, uint8_t *packet, uint32
         group_send(i, g, packet, length);
 }
 
-/* The slow path: rare packets, and those that carry a hardware address. `packet` has room for an
- * encapsulation in front. */
+/* The slow path: rare packets, and packets that carry a hardware address. `packet` has room for an encapsulation in
+ * front. */
 static void slowly(struct interface *i, const uint8_t *destination, unsigned type, const uint8_t *packet, size_t length)
 {
     static uint8_t copy[ENCAPSULATION + PACKET];

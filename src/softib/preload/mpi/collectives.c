@@ -1,9 +1,8 @@
 /*
- * Wrappers of blocking MPI collectives for softib run --record: each call is forwarded to the MPI
- * library, and its begin and end are recorded. mpi.h is not used: handles are int in MPICH and
- * pointers in Open MPI, so every argument is forwarded as a word. In the calling conventions of
- * x86-64 (System V) and AArch64 (AAPCS64) an int fills the same register or slot of the stack as a
- * pointer does; its upper half is ignored.
+ * Wrappers of blocking MPI collectives for softib run --record: each call is forwarded to the MPI library, and its
+ * begin and end are recorded. mpi.h is not used: handles are int in MPICH and pointers in Open MPI, so every argument
+ * is forwarded as a word. In the calling conventions of x86-64 (System V) and AArch64 (AAPCS64), an int uses the same
+ * register or stack slot as a pointer, and its upper half is ignored.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -62,7 +61,7 @@ static void *next_of(const char *name)
     return w.found;
 }
 
-/* Resolved once; concurrent threads get the same result. */
+/* Return the function, which is resolved once; concurrent threads get the same result. */
 static void *resolved(void **slot, const char *name)
 {
     void *found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -109,8 +108,8 @@ static note_function *noter(void)
     return note;
 }
 
-/* `OCTETS` is the size from the arguments: of a block or of the vector; 0 if the call has an array
- * of counts. */
+/* `OCTETS` is the size according to the arguments: of a block or of the vector; 0 if the call has an array of
+ * counts. */
 #define COLLECTIVE(NAME, NUMBER, PARAMETERS, ARGUMENTS, OCTETS)                                                                        \
     EXPORT int NAME PARAMETERS;                                                                                                        \
     EXPORT int NAME PARAMETERS                                                                                                         \

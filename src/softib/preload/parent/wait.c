@@ -7,14 +7,14 @@
  * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is
  * passed on, and the exit code is the program's, or 128 + the signal that ended it.
  *
- * SOFTIB_NETWORK is the descriptor of the connection to the node's network, where the program uses it (softib run
- * --net): a line says so when the network ends before the program. SOFTIB_FAILED is the end of a line that is printed
- * if the program fails.
+ * SOFTIB_NETWORK is the descriptor of the connection to the node's network, if the program uses it (softib run --net);
+ * if the network ends before the program, one line reports it. SOFTIB_FAILED is the end of a line that is printed if
+ * the program fails.
  *
  * SOFTIB_FABRIC is the directory of the fabric, SOFTIB_CONTROL the inode of its control socket, and SOFTIB_ENDING the
  * interpreter: when this fabric ends, the interpreter replaces this program and ends the user's
- * (softib.live.launch.child_watchdog). Processes that leave the user's program (daemon(3)) become children of this
- * one, which is a subreaper. If some remain when the program ends, a guard stays until they end or the fabric does.
+ * (softib.live.launch.child_watchdog). Processes that leave the user's program (daemon(3)) become children of this one,
+ * which is a subreaper. If some remain when the program ends, a guard process stays until they or the fabric end.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -44,7 +44,8 @@ static void pass_on(int number)
     errno = before;
 }
 
-/* As softib.live.launch.child_watchdog.living: the daemon holds the lock, and the socket is not that of another one. */
+/* As in softib.live.launch.child_watchdog.living: the daemon holds the lock, and the socket is not another
+ * daemon's. */
 static bool is_alive(void)
 {
     char path[4096];
@@ -55,7 +56,7 @@ static bool is_alive(void)
     snprintf(path, sizeof path, "%s/lock", fabric);
     lock = open(path, O_RDWR | O_CLOEXEC);
     if (lock < 0)
-        return errno != ENOENT; /* without a descriptor or memory it is unknown */
+        return errno != ENOENT; /* without a descriptor or memory the answer is unknown */
     held = flock(lock, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
     close(lock);
     snprintf(path, sizeof path, "%s/control", fabric);
@@ -136,7 +137,7 @@ static bool belongs(const char *pid, pid_t parent, pid_t session)
     line[fread(line, 1, sizeof line - 1, file)] = 0;
     fclose(file);
     for (name_end = line + sizeof line - 1; name_end > line && *name_end != ')'; name_end--)
-        ; /* the name itself may contain parentheses and spaces */
+        ; /* the process name may contain parentheses and spaces */
     if (sscanf(name_end, ") %*c %d %*d %d", &its_parent, &its_session) != 2)
         return false;
     return its_parent == parent || its_session == session;
@@ -163,7 +164,8 @@ static void open_descriptors(struct others *others, int first)
         others->fds[i].fd = (int)syscall(SYS_pidfd_open, others->pids[i], 0);
 }
 
-/* Wait, and replace processes that have ended by those of their sessions: daemon(3) forks, calls setsid, and forks. */
+/* Wait, and replace processes that have ended by other processes of their sessions: daemon(3) forks, calls setsid,
+ * and forks again. */
 static void look(struct others *others)
 {
     int before = others->count, kept = 0;
@@ -196,7 +198,7 @@ static void guard(void)
         return;
     setsid();
     signal(SIGTERM, SIG_DFL);
-    /* The guard keeps neither the ends of pipes nor the locks on ports. */
+    /* The guard closes the ends of pipes and the locks on ports. */
     if (syscall(SYS_close_range, 0, ~0U, 0) < 0 || open("/dev/null", O_RDWR) != 0 || dup(0) < 0 || dup(0) < 0)
         _exit(0);
     open_descriptors(&others, 0);
@@ -226,7 +228,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &act, NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* blocked by the interpreter before the program began */
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* the interpreter blocked these signals before the program began */
     watch(network ? atoi(network) : -1);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #define ERRNO_MAX 4095 /* the kernel's */
-#define PATIENCE_S 30 /* a daemon that computes routes answers when it is done */
+#define PATIENCE_S 30 /* a daemon that computes routes answers only when it is done */
 
 static char folder[PATH_ROOM], view[64];
 static struct sockaddr_un daemon_address;
@@ -79,7 +79,8 @@ int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool 
     if (n != (ssize_t)sizeof *reply || reply->magic != SOFTIB_UMAD_MAGIC || reply->version != SOFTIB_UMAD_VERSION)
         error = EIO;
     else if (reply->error)
-        error = reply->error <= ERRNO_MAX ? (int)reply->error : EIO; /* negative, it would look like a descriptor */
+        error = reply->error <= ERRNO_MAX ? (int)reply->error : EIO; /* a negative number would look like a
+                                                                      * descriptor */
     if (error || !keep) {
         real()->close(fd);
         return -error;

@@ -11,7 +11,7 @@
 #undef openat
 #undef openat64
 
-/* Under _FORTIFY_SOURCE programs call these instead of open() without a mode. */
+/* Under _FORTIFY_SOURCE, programs call these functions instead of open() without a mode. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int folder, const char *path, int flags);
@@ -40,7 +40,7 @@ static int open_by(int (*call)(int, const char *, int, ...), int folder, const c
             return -1;
         }
         if ((flags & O_ACCMODE) == O_WRONLY)
-            flags |= O_TRUNC; /* a write replaces the whole content of a sysfs file */
+            flags |= O_TRUNC; /* a write to a sysfs file replaces its whole content */
     }
     return call(folder, mapped_fresh(folder, path, room), flags, mode);
 }

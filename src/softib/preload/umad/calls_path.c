@@ -110,7 +110,7 @@ EXCHANGED(ssize_t, lgetxattr, (const char *path, const char *name, void *to, siz
 EXCHANGED(ssize_t, listxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 EXCHANGED(ssize_t, llistxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 
-/* The targets of the links of a class, as paths for programs. */
+/* The targets of the links of a class are paths for programs. */
 PUBLIC char *realpath(const char *restrict path, char *restrict to)
 {
     char room[PATH_ROOM];

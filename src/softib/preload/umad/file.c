@@ -18,7 +18,8 @@ _Static_assert(sizeof(struct softib_umad_head) == sizeof(struct ib_user_mad_hdr)
 _Static_assert(sizeof(struct softib_umad_head) == SOFTIB_UMAD_HEAD, "64 octets");
 
 static struct file *files[FILES];
-static struct file *spare; /* closed ones are reused, never freed: another thread may still be inside a read */
+static struct file *spare; /* closed entries are reused, never freed, because another thread may still be inside a
+                            * read */
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 
 struct file *file_of(int fd)

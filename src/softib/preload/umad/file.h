@@ -22,9 +22,9 @@ struct file {
     int users; /* open descriptors in this process */
     uint32_t handle;
     size_t head; /* OLD_HEAD, or SOFTIB_UMAD_HEAD after ENABLE_PKEY */
-    bool spoken; /* the program has used it */
+    bool spoken; /* whether the program has used the file */
     pthread_mutex_t reading, changing, counting;
-    bool due; /* `announced` was read, the whole MAD was not */
+    bool due; /* `announced` was read, but the whole MAD was not */
     struct message announced;
     struct agent agents[SOFTIB_UMAD_AGENTS];
     struct unanswered *unanswered; /* unanswered.c; NULL before the first request */

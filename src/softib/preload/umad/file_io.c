@@ -26,7 +26,7 @@ static void show(struct file *file, struct message *m, size_t length, uint8_t *t
     memcpy(to + file->head, m->mad, length < SOFTIB_UMAD_MAD ? length : SOFTIB_UMAD_MAD);
 }
 
-/* Read the announced message: all of it if it fits; otherwise the program gets the length and retries. */
+/* Read the announced message: the whole message if it fits; otherwise the program gets its length and retries. */
 static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t count)
 {
     size_t length = octets_of(&file->announced), size;
@@ -44,7 +44,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     if ((error = message_receive(fd, &m, &size, &payload, 0)))
         return error;
     file->due = false;
-    if (payload < 0) { /* another process with this device read the whole MAD; this is the next message */
+    if (payload < 0) { /* another process with this device has read the whole MAD, and this is the next message */
         length = octets_of(&m);
         if (length > SOFTIB_UMAD_MAD) {
             file->announced = m;
@@ -65,7 +65,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     return (ssize_t)(file->head + length);
 }
 
-/* The next message, if it fits into `count` bytes; it stays in the queue when it does not. */
+/* Read the next message if it fits into `count` bytes; otherwise it stays in the queue. */
 static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
 {
     bool roomy = count >= file->head + SOFTIB_UMAD_MAD; /* the first segment of any message fits */
@@ -116,7 +116,7 @@ ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
         pthread_mutex_unlock(&file->reading);
         pthread_setcancelstate(cancelling, NULL);
         if (n == -EIO)
-            usleep(DAEMON_ENDED_US); /* otherwise a program that retries and logs each error fills the disk */
+            usleep(DAEMON_ENDED_US); /* otherwise a program that retries and logs each error would fill the disk */
         if (n != -EAGAIN && n != -EINTR)
             return n < 0 ? fail((int)-n) : n;
         if (n == -EAGAIN && real()->fcntl(fd, F_GETFL) & O_NONBLOCK)
@@ -167,7 +167,7 @@ ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count)
         rmpp_first_segment(m.mad, length);
         mad = m.mad;
     }
-    unanswered_add(file, &m.head, mad); /* noted first, since the answer may arrive at once */
+    unanswered_add(file, &m.head, mad); /* recorded first, since the answer may arrive at once */
     if (length > SOFTIB_UMAD_MAD)
         error = write_long(fd, &m, (const uint8_t *)buffer + file->head, length);
     else {

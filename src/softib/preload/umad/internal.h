@@ -84,10 +84,9 @@ const char *view_folder(void); /* NULL: this program uses no fabric, and nothing
 int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool keep);
 
 /* paths.c */
-/* The target of `path`: itself, or the path below the view's directory, written to `room`. */
+/* Return the target of `path`: itself, or the corresponding path below the view's directory, written to `room`. */
 const char *mapped(const char *path, char room[PATH_ROOM]);
-/* The reverse, in place: for a `path` below the view's directory that stands for a path of the
- * fabric. */
+/* The reverse of mapped(), in place: a `path` below the view's directory becomes the fabric's path. */
 char *unmapped(char *path);
 /* Like mapped(); the file is updated before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);

@@ -45,7 +45,7 @@ static int register_agent(struct file *file, struct ib_user_mad_reg_req *wanted)
 static int register_agent2(struct file *file, struct ib_user_mad_reg_req2 *wanted)
 {
     if (wanted->flags & ~(uint32_t)IB_USER_MAD_REG_FLAGS_CAP) {
-        wanted->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns what is supported */
+        wanted->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns which flags are supported */
         return fail(EINVAL);
     }
     if (wanted->qpn > 1 || wanted->oui > OUI_MAX)
@@ -93,7 +93,7 @@ int file_ioctl(struct file *file, unsigned long request, void *argument)
         return unregister_agent(file, *(uint32_t *)argument);
     case IB_USER_MAD_ENABLE_PKEY:
         if (file->spoken)
-            return fail(EINVAL); /* reads may be waiting in the old layout */
+            return fail(EINVAL); /* reads with the old layout may be waiting */
         file->head = SOFTIB_UMAD_HEAD;
         return 0;
     }

@@ -33,7 +33,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
         return 0;
     if (*payload >= 0)
         real()->close(*payload);
-    return -EIO; /* the daemon has ended (like a removed device), or is not softib's */
+    return -EIO; /* the daemon has ended (as if the device was removed), or it is not softib's daemon */
 }
 
 /* The kernel's driver accepts every write immediately: wait for a full socket, even if reads of this file do not

@@ -14,7 +14,7 @@
 
 enum { SOCKETS = 1 << 16 };
 
-static uint8_t sockets[SOCKETS / 8]; /* descriptors; one may have been closed in ways that close() does not see */
+static uint8_t sockets[SOCKETS / 8]; /* descriptors; one may have been closed in a way that close() does not notice */
 
 static bool is_marked(int fd)
 {
@@ -78,10 +78,10 @@ void netlink_end(struct netlink_answer *a)
 {
     ssize_t done = real()->sendto(a->from, a->room, a->head->nlmsg_len, MSG_DONTWAIT, (struct sockaddr *)&a->to, sizeof a->to);
 
-    (void)done; /* the receive buffer is full: lost, as in the kernel */
+    (void)done; /* the receive buffer is full, so the message is lost, as in the kernel */
 }
 
-/* NLMSG_ERROR with the request's head; error 0 acknowledges it. */
+/* NLMSG_ERROR with the request's head; error 0 is an acknowledgement. */
 static void acknowledge(struct netlink_answer *a, int error)
 {
     struct nlmsgerr body = { .error = error, .msg = *a->request };

@@ -144,7 +144,7 @@ static void port(struct netlink_answer *a, bool dump, uint32_t index, const char
     netlink_end(a);
 }
 
-/* One network namespace has all devices; registrations survive a fork. */
+/* All devices are in one network namespace; registrations survive a fork. */
 static void system_modes(struct netlink_answer *a)
 {
     netlink_begin(a, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET), 0);

@@ -31,7 +31,8 @@ static const char *below(const char *path, const char *prefix)
 #define BUSES "/sys/devices/pci"
 #define NUMA "/sys/devices/system/node"
 
-/* The view has the first `size` characters of `path`: a PCI root bus or the NUMA nodes, else the machine's. */
+/* Return whether the view replaces the first `size` characters of `path` (a PCI root bus, or the NUMA nodes) or the
+ * machine's apply. */
 static bool in_view(const char *path, size_t size)
 {
     char room[PATH_ROOM];

@@ -1,10 +1,10 @@
 /*
  * Files of the view are current when a program opens them: the daemon writes them again on request.
  *
- * libibumad reads the whole P_Key table of a port, one file per entry, each time it looks up a port: saquery opened
- * 435 files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of the
- * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file
- * again sends another request.
+ * libibumad reads the whole P_Key table of a port, one file per entry, each time it looks up a port: saquery opened 435
+ * files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of the
+ * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file twice
+ * sends a further request.
  */
 #include "internal.h"
 
@@ -53,7 +53,7 @@ static bool written_with_others(const char *path, size_t length, int entry)
     uint64_t bit = UINT64_C(1) << entry % 64;
 
     if (__atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
-        return false; /* another thread holds the lock, or held it at fork: send a request, which is always correct */
+        return false; /* another thread holds the lock, or held it at the fork; a request is always correct */
     if (table.queried_ns && now_ns() - table.queried_ns < TABLE_MS * INT64_C(1000000) && !strncmp(table.folder, path, length) && !table.folder[length]) {
         is = !(table.opened[entry / 64] & bit);
         table.opened[entry / 64] |= bit;

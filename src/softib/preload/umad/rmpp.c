@@ -43,6 +43,6 @@ void rmpp_first_segment(uint8_t *mad, size_t length)
     mad[RMPP_FLAGS_AT] = (uint8_t)((mad[RMPP_FLAGS_AT] & 0xf8) | ACTIVE | FIRST | (segments == 1 ? LAST : 0));
     mad[RMPP_STATUS_AT] = 0;
     put32(mad + RMPP_SEGMENT_AT, 1);
-    /* Payload length of the whole message: the class header counts in every segment. */
+    /* Payload length of the whole message, in which the class header counts once per segment. */
     put32(mad + RMPP_PAYLOAD_AT, (uint32_t)(segments * RMPP_DATA - (segments * each - data)));
 }

@@ -6,11 +6,11 @@
  * softib_umad_ask, which gets one softib_umad_reply.
  *
  * - OPEN turns the connection into a umad file: from then on each message, in both directions, is a softib_umad_head (the layout
- *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 bytes of MAD. `length` in the
- *   head counts the head and the MAD. An RMPP message does not fit: its head and first 256 bytes are sent twice, first
- *   alone (the announcement: `length` exceeds the message), then with a file descriptor (SCM_RIGHTS) of a file with
- *   the whole MAD, `length` - 64 bytes from its start. So a reader need not expect descriptors, or peek, before an
- *   announcement. If its buffer is too small, it leaves the second message in the queue.
+ *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 bytes of MAD. `length` in the head
+ *   counts the head and the MAD. An RMPP message does not fit: its head and first 256 bytes are sent twice, first alone (the
+ *   announcement: `length` exceeds the message), then with a file descriptor (SCM_RIGHTS) of a file with the whole MAD, `length`
+ *   - 64 bytes from its start. So a reader need not expect descriptors, or peek, unless it has read an announcement. If its
+ *   buffer is too small, it leaves the second message in the queue.
  * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single requests; the connection is closed after the answer.
  *

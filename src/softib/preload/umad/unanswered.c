@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1024, PROBES = 8 }; /* OpenSM has 4 outstanding (max_wire_smps); others are lost, as in the kernel */
+enum { ROWS = 1024, PROBES = 8 }; /* OpenSM has 4 outstanding requests (max_wire_smps); further ones are lost, as in
+                                   * the kernel */
 
 struct unanswered {
     bool waits;
@@ -22,8 +23,8 @@ static bool is_request(const uint8_t *mad)
     return !(mad[METHOD_AT] & RESPONSE_BIT) && mad[METHOD_AT] != TRAP_REPRESS;
 }
 
-/* Return the row of this agent's request with this TID (lower half: the driver owns the upper one),
- * else a free row near its hash, else NULL. */
+/* Return the row of this agent's request with this TID (its lower half, since the driver owns the upper half);
+ * otherwise a free row near its hash, or NULL. */
 static struct unanswered *row_of(struct file *file, uint32_t agent, const uint8_t *mad)
 {
     struct unanswered *free_row = NULL;

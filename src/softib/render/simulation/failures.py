@@ -15,7 +15,7 @@ __all__ = ["failure_lines", "print_failures"]
 
 
 def print_failures(s: dict[str, Any], console: Console) -> None:
-    """The lines of :func:`failure_lines`, if there are any."""
+    """Print the lines of :func:`failure_lines`, if there are any."""
     from softib.render.terminal import text
 
     lines = failure_lines(s)

@@ -64,7 +64,7 @@ def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], ru
 
 
 def link_heat(run: RunResult) -> str:
-    """Return loads of links between switches: a row a switch, the busiest first."""
+    """Return loads of links between switches: one row per switch, the busiest first."""
     f = run.fabric
     of_switch = f.switch_of_node[f.port_node] >= 0
     peer = np.maximum(f.port_peer, 0)

@@ -21,7 +21,7 @@ SLOWEST = PORTS = FLOWS = 3
 NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
 LEAST_CHANGE = 0.02
 LEAST_GAIN = 0.8
-"""Another engine gets a line if its busiest link carries at most this share."""
+"""Another engine is mentioned if its busiest link carries at most this share of the load."""
 
 
 def print_replay(s: dict[str, Any], console: Console) -> None:
@@ -94,7 +94,7 @@ def _missing(s: dict[str, Any]) -> str:
 
 
 def _ethernet(s: dict[str, Any], console: Console) -> None:
-    """For a run over Ethernet: its kind, and the counts of its ports and hosts."""
+    """Print the kind of network of a run over Ethernet, and the counts of its ports and hosts."""
     if "ethernet" not in s:
         return
     e = s["ethernet"]
@@ -183,7 +183,7 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
 
 
 def _against(s: dict[str, Any], console: Console) -> None:
-    """For a run with a log: measured and predicted, one line per size."""
+    """Print the measured and predicted values of a run with a log, one line per size."""
     if "against" not in s:
         return
     a = s["against"]
@@ -305,7 +305,7 @@ def _other(s: dict[str, Any], console: Console) -> None:
 
 
 def _sensitivity(s: dict[str, Any], console: Console) -> None:
-    """The change of the completion time with each factor, and the conclusion."""
+    """Print the change of the completion time with each factor, and the conclusion."""
     factors = s.get("sensitivity")
     if not factors:
         return
@@ -323,7 +323,7 @@ def _sensitivity(s: dict[str, Any], console: Console) -> None:
 
 
 def _fabrics(s: dict[str, Any], console: Console) -> None:
-    """The jobs of all fabrics, each with its time there, without the others, and where all share
+    """Print the jobs of all fabrics: the time of each on its fabric, without the other jobs, and with all jobs on
     the first fabric."""
     if "fabrics" not in s:
         return
@@ -353,7 +353,7 @@ def _fabrics(s: dict[str, Any], console: Console) -> None:
 
 
 def _side_by_side(s: dict[str, Any], other: dict[str, Any], console: Console) -> None:
-    """Latencies of a run and of the same over another network."""
+    """Print the latencies of a run beside those of the same run over another network."""
     names = [s.get("network", "infiniband"), other["change"]]
     wide = max(16, len(names[1]) + 2)
     console.print(text(f"{'':>12}{names[0]:>16}{names[1]:>{wide}}"))

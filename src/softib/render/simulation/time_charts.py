@@ -34,7 +34,7 @@ COLOURS = {
 
 
 def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: str) -> str:
-    """Return a row a port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at
+    """Return one row per port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at
     the right."""
     if not rows:
         return ""
@@ -72,7 +72,7 @@ def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: st
 
 
 def _equal(values: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return ``(begin, length, value)`` of stretches of one value."""
+    """Return ``(begin, length, value)`` of each stretch of equal values."""
     begins = np.flatnonzero(np.diff(values, prepend=-2))
     ends = np.append(begins[1:], len(values))
     return [(int(b), int(e - b), int(values[b])) for b, e in zip(begins, ends, strict=True)]
@@ -120,8 +120,8 @@ def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
 
 
 def timeline_chart(trace: dict[str, Any]) -> str:
-    """Return a row a packet: its waits at each port by reason, its bytes on each link, from the
-    message's posting to its completion."""
+    """Return one row per packet: its waits at each port by reason and its bytes on each link, from the posting of
+    the message to its completion."""
     packets = trace["packets"]
     if len(packets) > PACKET_ROWS:
         packets = packets[: PACKET_ROWS // 2] + packets[-PACKET_ROWS // 2 :]

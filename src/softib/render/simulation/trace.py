@@ -29,8 +29,8 @@ PACKETS = 12
 
 
 def trace_lines(t: dict[str, Any]) -> list[str]:
-    """Return lines of a table: the message, where its time went, the hops of the packet that it
-    arrived with, then each packet's times."""
+    """Return the lines of a table: the message, the parts of its time, the hops of the packet that completed it,
+    then each packet's times."""
     lines = [f"message {t['message']}: {t['source']} to {t['destination']}, {bytes_text(t['size'])}, job {t['job']}"]
     lines.append(f"  posted {_at(t['posted_us'])}, arrived {_at(t['arrived_us'])}, completed {_at(t['completed_us'])}")
     if t["last"] is not None:

@@ -212,8 +212,8 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any], str]]] = {
         "path-bit": ("", _path_bit, "0, the only possible value"),
     },
 }
-"""Block → key → (field, reader of its value, description of valid values). ``use`` is a comment
-everywhere."""
+"""Block → key → (field, reader of its value, description of valid values). The key ``use`` is a comment in every
+block."""
 
 
 @dataclass

@@ -2,12 +2,12 @@
 (:mod:`softib.routing.chains.chain_policy`).
 
 The first step routes the whole fabric, and each later step its topology; entries of later steps
-override earlier ones. The tables of a step never lead out of its topology; every switch in the
-topology that has an entry leads to the destination. So the step of the entries never decreases
-along a path, and the paths of a chain have no loop if those of its steps have none.
+override earlier ones. The tables of a step never lead out of its topology; within it, every switch that has an entry
+forwards towards the destination. So the step of the entries never decreases along a path, and the paths of a chain have
+no loop if those of its steps have none.
 
-Two engines that are each free of credit loops can together close one. A step whose tables would
-close a loop or lose a pair is omitted, and ``notes`` report it.
+The tables of two engines, each free of credit loops, can close a loop together. A step whose tables would close a loop
+or lose a pair is omitted, and ``notes`` report it.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _members(graph: SwitchGraph, group: PortGroup, members: dict[str, Members], 
 
 
 def _node_guids(graph: SwitchGraph) -> np.ndarray:
-    """uint64[ends]: the NodeGUID of a switch's own port; 0 for the other ends, which have PortGUIDs."""
+    """Return uint64[ends]: the NodeGUID of a switch's own port; 0 for the other ends, which have PortGUIDs."""
     return np.where(graph.end_is_switch, graph.switch_guid[graph.end_switch], np.uint64(0))
 
 
@@ -227,7 +227,7 @@ def _made(
     notes: list[str],
     is_first: bool,
 ) -> tuple[Step, np.ndarray, np.ndarray] | None:
-    """Return the first that succeeds of ``step`` and its fallbacks, its switches (rows), and their tables."""
+    """Try ``step``, then its fallbacks; return the first step that succeeds, its switches (rows) and their tables."""
     topologies = {t.id: t for t in policy.topologies}
     last: tuple[Step, np.ndarray, np.ndarray] | None = None
     for tried in (step, *(s for s in policy.steps if s.fallback_to == step.id)):

@@ -95,10 +95,9 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
-    """Later LIDs of each port (LMC) use the entries of base LIDs: the second LID those of the next
-    port of its switch, the third those of the port after that, and so on. So the n-th LIDs of all
-    ports have as little contention as the base LIDs, and the LIDs of one port use different links
-    up."""
+    """Fill the entries of each port's later LIDs (LMC) from those of base LIDs: the second LID uses those of the next
+    port of its switch, the third those of the port after that, and so on. So the n-th LIDs of all ports have as
+    little contention as the base LIDs, and the LIDs of one port use different links up."""
     place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
     kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
     begins = np.flatnonzero(np.append(True, (kind[:, 1:] != kind[:, :-1]).any(axis=0)))
@@ -209,7 +208,7 @@ def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tup
 
 @dataclass(frozen=True)
 class Remedy:
-    """``reason``: why ftree does not fit; ``options``: the roots and I/O nodes with which it does;
+    """``reason``: why ftree does not fit; ``options``: the roots and I/O nodes with which it fits;
     ``routing``: the tables made with them."""
 
     reason: str

@@ -109,7 +109,7 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids,
 
 @kernel
 def _any_link(first, up, direction):
-    """bool[n]: whether a switch has a link with ``up == direction``."""
+    """Return bool[n]: whether a switch has a link with ``up == direction``."""
     has = np.zeros(first.shape[0] - 1, np.bool_)
     for s in range(has.shape[0]):
         for e in range(first[s], first[s + 1]):

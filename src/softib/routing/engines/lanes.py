@@ -155,7 +155,7 @@ def layers_of_cas(
     pairs, _ = _pairs(graph)
     layers = Layers(graph, lft, canon, tree)
     left = layers.place(pairs, 0, most)
-    if left or layers.used > 2:  # longer paths first: sometimes fewer VLs, sometimes more
+    if left or layers.used > 2:  # trying longer paths first sometimes needs fewer VLs, sometimes more
         reordered = Layers(graph, lft, canon, tree)
         if not reordered.place(_farthest_first(graph, pairs), 0, most if left else layers.used - 1):
             return reordered

@@ -2,12 +2,11 @@
 
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
 Interconnects 2009: a search from every destination in turn, where the weight of a link is the
-number of paths that already cross it. Weights only choose among paths with the fewest hops (a
-link's initial weight is larger than all weights together). Unlike in minhop, the whole path counts,
-not only the port. Paths of the last destinations weigh more. Consecutive ranks of a job are often
-hosts with consecutive PortGUIDs. In a shift their messages run at the same time, so their paths
-should use different links. One VL: on cyclic fabrics the tables may have credit loops
-(:mod:`softib.routing.engines.dfsssp` breaks the loops in these tables).
+number of paths that already cross it. Weights only choose among paths with the fewest hops (a link's initial weight
+exceeds the sum of all added weights). Unlike in minhop, the whole path counts, not only the port. Paths of the last
+destinations weigh more. Consecutive ranks of a job are often hosts with consecutive PortGUIDs. In a shift their
+messages run at the same time, so their paths should use different links. One VL: on cyclic fabrics the tables may have
+credit loops (:mod:`softib.routing.engines.dfsssp` breaks the loops in these tables).
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from softib.routing.tables import DestinationGroups, cas_per_switch, destination
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""All destinations are routed; then each is routed again with the others' paths as weights, until
-nothing changes (on a full tree, in the second pass) or for this number of passes (bench/quality.py:
-more bring no gain)."""
+"""Largest number of passes. Each pass routes every destination again, with the others' paths as weights, until nothing
+changes (on a full tree, in the second pass). More passes bring no gain (bench/quality.py)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:

@@ -68,20 +68,22 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     """Choose the shortest paths of least weight to each destination, and add them to the weights.
     Returns the number of changed entries.
 
-    ``links_of`` is a LegalHops-like pair (first, peer). ``dests`` is (switch, first, end, counted,
-    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, with groups of one switch
-    each. All shortest paths have the same number of links, so the smallest sum of weights decides;
-    on a tie, the lowest port. ``cas`` int64[n]: CA ports on each switch. ``dests.counted``: how
-    many times the paths to an end of the group count. ``repeated``: ``taken`` and the weights are
-    those of the previous pass; each destination's paths are removed and chosen again.
+    * ``links_of`` is a LegalHops-like pair (first, peer).
+    * ``dests`` is (switch, first, end, counted, lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`,
+      with groups of one switch each. All shortest paths have the same number of links, so the smallest sum of weights
+      decides; on a tie, the lowest port.
+    * ``cas`` int64[n]: CA ports on each switch.
+    * ``dests.counted``: how many times the paths to an end of the group count.
+    * ``repeated``: ``taken`` and the weights are those of the previous pass; each destination's paths are removed and
+      chosen again.
 
     ``taken`` uint8[LIDs, n] out: the link that a switch uses (``first[s] + taken[lid, s]``),
     :data:`NOT_TAKEN` for none. There is one row per LID: the kernel proceeds by destination, and a
     column of a forwarding table would cost a cache miss for every switch.
 
     The weight of a link is the number of paths over it, ``weight`` float64[links] (whole numbers),
-    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links]. The
-    latter fade by 1 / ``window`` with each destination (0: they do not count).
+    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links]. ``recent`` fades by 1 /
+    ``window`` with each destination (0: it does not count).
     """
     first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1

@@ -9,12 +9,11 @@ missing switch). VL bit 2 is SL bit 3. On links to CAs and on switches' own port
 
 ``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). The positions of switches start
 at the first seed whose switches all exist. A broken ring is used in the other direction. A missing
-switch is avoided by turning one step earlier. The result is proved: if some pair has no path, or if
-the holes make a credit loop, the engine does not fit and refuses, as OpenSM's does.
+switch is avoided by turning one step earlier. The result is proved: if some pair has no path, or if the holes make a
+credit loop, the engine refuses the graph, as OpenSM's does.
 
-Difference from OpenSM: if both directions of a ring are equally long, OpenSM has its own choice;
-here paths go up from odd coordinates and down from even ones. Multicast trees are left to the
-manager.
+Difference from OpenSM: if both directions of a ring are equally long, paths go up from odd coordinates and down from
+even ones; OpenSM chooses differently. Multicast trees are left to the manager.
 """
 
 from __future__ import annotations

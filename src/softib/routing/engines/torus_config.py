@@ -67,7 +67,7 @@ def refusals(text: str) -> list[str]:
 
 
 def _read(text: str) -> tuple[_Reader, list[DoesNotFit]]:
-    """Every line is read, also after a refused line."""
+    """Read every line, also after a refused line."""
     reader, refused = _Reader(), list[DoesNotFit]()
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -90,7 +90,7 @@ class _Reader:
         self.sized = False
 
     def keyword(self, fields: list[str]) -> None:
-        """One line. Raises :class:`ValueError` for input that OpenSM refuses, IndexError if a word is missing."""
+        """Read one line. Raises :class:`ValueError` for input that OpenSM refuses, IndexError if a word is missing."""
         name, config = fields[0], self.config
         if name in ("torus", "mesh"):
             self._topology(fields)
@@ -159,7 +159,7 @@ class _Reader:
 
 
 def _check(config: TorusConfig, seed: Seed, where: str) -> None:
-    """A seed has a link along each axis (on a ring of four, in both directions), and all links
+    """Check that a seed has a link along each axis (on a ring of four, in both directions), and all links
     begin at one switch."""
     for axis, name in enumerate(AXES):
         both = config.radix[axis] == AMBIGUOUS and config.wraps[axis]

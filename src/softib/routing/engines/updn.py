@@ -103,9 +103,8 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """Return the first candidate ranks that give every CA a legal path to everything. If there are
-    none, return the one with the fewest paths on the worst link, among the candidates (completed by
-    detours) and one leaf as root."""
+    """Return the first candidate ranks that give every CA a legal path to everything. If there is none, return the one
+    with the fewest paths on the worst link, among the candidates (completed by detours) and one leaf as root."""
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []

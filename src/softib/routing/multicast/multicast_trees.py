@@ -5,11 +5,10 @@ the turns of a tree count as dependencies between channels, together with those 
 paths; the union must have no cycle (Dally and Seitz 1987).
 
 * If an order of the switches excludes cycles, then every tree that goes up to a root and down from
-  it is free of cycles, and different trees may have different roots. (The order is that of the
-  ranks of ftree and updn: if no bend closes a cycle,
-  :func:`~softib.routing.adaptive.could_deadlock`, or if none arises when the turns of all such
-  trees are added to the unicast paths.) A hash selects the root of each group, so removing a switch
-  moves no other group's root.
+  it is free of cycles, and different trees may have different roots. The order is that of the ranks of ftree and updn.
+  It is used if no bend of the unicast paths closes a cycle (:func:`~softib.routing.adaptive.could_deadlock`), or if no
+  cycle arises when the turns of all such trees are added to the unicast paths. A hash selects the root of each group,
+  so removing a switch moves no other group's root.
 * Otherwise all groups are branches of one spanning tree: the first candidate whose turns close no
   cycle with the unicast paths on the VLs of multicast packets.
 """

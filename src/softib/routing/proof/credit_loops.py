@@ -255,7 +255,7 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
         return None
     cycle = np.empty(nodes, np.int32)
     length = any_cycle(start, targets, alive, cycle)
-    for budget in (SHORT_BUDGET, SEARCH_BUDGET):  # most searches end within the first, which is not worth compiling
+    for budget in (SHORT_BUDGET, SEARCH_BUDGET):  # most searches end within the first, and need no compiled kernel
         if length > 2 and alive.any():
             length = shorten(start, targets, alive, cycle, length, budget)
     loop = cycle[:length]

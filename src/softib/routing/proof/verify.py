@@ -60,21 +60,22 @@ class Failure:
 class Proof:
     """Result of :func:`verify`.
 
-    ``hops`` {hops: pairs} counts all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only the
-    CA→CA pairs. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
-    on one switch, 3 over one spine, 0 from a CA to its own switch. ``credit_loop`` is None or a
-    cycle of channels; each waits for the next, and the last for the first. ``answer_loop`` is a
-    cycle that needs answers with the SL of the request, as in connections made by the connection
-    manager. If each direction uses its own SL, there is no cycle. ``switch_loop`` is a cycle that
-    needs packets sent by switches; packets of CAs alone make none. If paths have several SLs, it
-    may also need packets to switches' own LIDs, because engines that spread paths over VLs first
-    place those between CAs. A switch answers with the SL of the request, and sends requests with
-    the SL in its row. ``among_switches``: that cycle needs packets between two switches, which only
-    a subnet manager on a switch sends or receives. ``assumed``: the reason why SLs are unknown and
-    one SL is assumed for all paths ("" = they are known). ``channels`` and ``dependencies`` give
-    the size of the graph that was searched, and ``vls`` the number of VLs in use. ``failures`` are
-    the first few of each kind. ``cut_off`` int64[switches]: number of CA LIDs that packets of the
-    switch itself do not reach.
+    * ``hops`` {hops: pairs} counts all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only the CA→CA pairs. Hops
+      are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine, 0
+      from a CA to its own switch.
+    * ``credit_loop`` is None or a cycle of channels; each waits for the next, and the last for the first.
+    * ``answer_loop`` is a cycle that needs answers with the SL of the request, as in connections made by the
+      connection manager. If each direction uses its own SL, there is no cycle.
+    * ``switch_loop`` is a cycle that needs packets sent by switches; packets of CAs alone make none. If paths have
+      several SLs, it may also need packets to switches' own LIDs, because engines that spread paths over VLs first
+      place those between CAs. A switch answers with the SL of the request, and sends requests with the SL in its row.
+    * ``among_switches``: that cycle needs packets between two switches, which only a subnet manager on a switch sends
+      or receives.
+    * ``assumed``: the reason why SLs are unknown and one SL is assumed for all paths ("" = they are known).
+    * ``channels`` and ``dependencies`` give the size of the graph that was searched, and ``vls`` the number of VLs in
+      use.
+    * ``failures`` are the first few of each kind.
+    * ``cut_off`` int64[switches]: number of CA LIDs that packets of the switch itself do not reach.
     """
 
     ca_ca: Pairs

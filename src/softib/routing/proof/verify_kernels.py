@@ -26,7 +26,7 @@ NO_PATH = 255
 
 @kernel
 def load_tile(lft, lids, start, stop, tile):
-    """``tile[k, s] = lft[s, lids[start + k]]``; LIDs beyond the table have no route."""
+    """Set ``tile[k, s] = lft[s, lids[start + k]]``; LIDs beyond the table have no route."""
     n, width = lft.shape
     for s in range(n):
         for k in range(start, stop):
@@ -126,7 +126,7 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
 
 @kernel(steps=lambda links, routes, onward, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
 def arrivals(links, routes, onward, arrived):
-    """``arrived`` int64[destinations] out: number of CAs whose packets arrive at each destination
+    """Write ``arrived`` int64[destinations]: the number of CAs whose packets arrive at each destination
     LID; a CA does not send to itself.
 
     ``onward`` int32[n, ports]: the switch to which a port leads, ``-2 - end`` for an end port, -1 for none: a smaller

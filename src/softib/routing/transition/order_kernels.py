@@ -364,7 +364,7 @@ def put_all(c, vl_state, needs):
 
 @put_all.in_python
 def _put_all_by_columns(c, vl_state, needs):
-    """The same, with everything but the order as columns."""
+    """Like :func:`put_all`, with everything but the order as columns."""
     first, peer, reverse = np.asarray(c.first), np.asarray(c.peer), np.asarray(c.reverse)
     masks = np.ascontiguousarray(needs, "<u8")
     a, k = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").nonzero()

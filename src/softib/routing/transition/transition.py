@@ -132,8 +132,8 @@ class _Change:
         return SlMasks(*wide, ends.astype(np.int32))
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
-        """Return the number of packets' dependencies by ``table`` and the SLs of ``sls``,
-        int32[dependencies]; None if they have a cycle."""
+        """Count the dependencies of packets by ``table`` and the SLs of ``sls``, int32[dependencies]; return None if
+        they have a cycle."""
         for column in (self.state.present, self.state.ahead, self.state.behind):
             column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)
@@ -148,7 +148,7 @@ class _Change:
         return self.counts(self.old, self.use.before)
 
     def changing(self) -> np.ndarray:
-        """Return bool[lids]: entries or SLs change."""
+        """Return for which LIDs entries or SLs change (bool[lids])."""
         entries: np.ndarray = (self.old[:, self.lids] != self.new[:, self.lids]).any(axis=0)
         fresh_sls = (self.use.fresh & ~self.use.before).any(axis=0)
         return entries | (fresh_sls[self.ends] if len(fresh_sls) > 1 else fresh_sls)

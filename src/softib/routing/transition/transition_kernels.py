@@ -7,8 +7,9 @@ from softib.jit import inner, kernel, table
 from softib.routing.transition.order_kernels import ADDED, add_dependency, put, take
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
-"""Kinds of dependencies. OLD: of the old table. MIXED: of an old link to a switch that has changed.
-NEW: of the new table. PASSING: of the new table, only behind such a switch."""
+"""Kinds of dependencies. Kinds of dependencies. OLD: within the old table. MIXED: from an old link to a switch that has
+changed.
+NEW: within the new table. PASSING: within the new table, only behind such a switch."""
 
 Net = table("Net", "at peer out_port peer_port sl2vl vls switch port")
 """``at`` int32[switches, 256]: link row of a port, negative for none. ``peer``, ``out_port``,
@@ -196,9 +197,9 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
 
 @kernel
 def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
-    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number``, as long as
-    the entries that have changed, change in this stage, and have yet to change close no cycle. Then
-    remove the dependencies of the old entries of this stage. Returns the number of its LIDs."""
+    """Put ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number``, as long as no cycle closes among entries
+    that have changed, that change in this stage, and that change later. Then remove the dependencies of the old entries
+    of this stage. Returns the number of its LIDs."""
     out = marks.out
     placed = 0
     for i in range(lids.shape[0]):

@@ -56,7 +56,7 @@ MANAGED = 7
 
 STARVED, STALLED, DISCARDED = 1, 2, 4
 """Bits of ``State.vl.waits``. STARVED: the VL waits for a credit. STALLED: it is stalled.
-DISCARDED: HOQLife discarded a packet, and none was sent since."""
+DISCARDED: HOQLife discarded a packet, and no packet was sent since then."""
 WRAP = 4095
 """Modulus of FCTBS and FCCL, which have 12 bits (IBA chapter 7, flow control)."""
 VL15 = 15

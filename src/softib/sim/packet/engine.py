@@ -251,8 +251,8 @@ def _run(
 
 
 def _start(net: Any, state: Any) -> None:
-    """Call :func:`~softib.sim.packet.kernels.engine.loop.start`. It reads nothing of congestion
-    controls, so it is compiled once for all of them."""
+    """Call :func:`~softib.sim.packet.kernels.engine.loop.start`. It does not use congestion controls, so it is compiled
+    once for all of them."""
     from softib.sim.packet.kernels.engine import loop
 
     loop.start(net._replace(cc=no_ethernet_net()["cc"]), state._replace(cc=no_ethernet_state()["cc"]))

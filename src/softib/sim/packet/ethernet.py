@@ -138,8 +138,8 @@ def ethernet_state(net: Any, network: str, control: CongestionControl, packets: 
 def ethernet_net(
     fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: Any, seed: int
 ) -> dict[str, np.ndarray]:
-    """Return the fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``:
-    rates, latencies, no lifetimes, the gap between frames."""
+    """Return the fields of :data:`~softib.sim.packet.tables.Net`. It changes ``port`` and ``opt``: rates, latencies,
+    the gap between frames, and no lifetimes."""
     linked = port["fs"] > 0
     gbps = np.divide(8e6, port["fs"], out=np.zeros(len(port)), where=linked)
     host = float(np.median(gbps[linked & (port["kind"] == constants.END_PORT)])) if linked.any() else 1.0

@@ -1,10 +1,9 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-Values that the engine does not have are fixed and made up: Q_Key, R_Key, GIDs and addresses;
-payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and
-the next one at its destination. PSNs begin at 0. A congestion notice is an acknowledgement with
-BECN (IBA annex A10). MADs are those sent in the run: a directed MAD shows its hop pointer and
-return path on each link. Their PSNs are made up.
+The engine has no Q_Keys, R_Keys, GIDs and addresses, so frames contain fixed, invented ones; payload is zeros. A queue
+pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin
+at 0. A congestion notice is an acknowledgement with BECN (IBA annex A10). MADs are those sent in the run: a directed
+MAD shows its hop pointer and return path on each link. Their PSNs are invented.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     last = psn + 1 == m["psn"] + m["packets"]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
     atomic = m["opcode"] == Opcode.ATOMIC
-    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # ... with immediate is the next operation
+    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # an operation with immediate has the next opcode
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
     service = SERVICES[log.qp["service"][log.stream[rows] >> 1]]
@@ -164,7 +163,7 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
     end = octets - ICRC_SIZE - VCRC_SIZE
     for row in out:
         row[end:-VCRC_SIZE] = np.frombuffer(icrc(row[:end].tobytes()), np.uint8)
-    vcrcs(out[:, :-VCRC_SIZE], out[:, -VCRC_SIZE:])
+    vcrcs(out)
     return out
 
 

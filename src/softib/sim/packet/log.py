@@ -24,12 +24,14 @@ class PacketLog:
     """One row for each event of a watched packet, ascending by time and port; all columns are int64
     of the same length.
 
-    ``kind`` is :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` are in
-    ps, described for each kind in :data:`~softib.sim.packet.tables.State`; ``stream`` is 2 × queue
-    pair, + 1 for packets from its destination (-1: a MAD); ``psn`` does not wrap. ``net_port``,
-    ``qp``, ``order`` and ``message`` are tables of the engine. If links change, ``net_port`` holds
-    the peer at the other end of the cable. ``mads`` uint8[…, 256]: the MADs that were sent, hop by
-    hop, and ``mad`` the row there (-1: none).
+    * ``kind`` is :data:`~softib.sim.packet.tables.LOG_SENT` or another of the kinds of rows.
+    * ``now``, ``start`` and ``end`` are in ps and have the meaning that :data:`~softib.sim.packet.tables.State` gives
+      for each kind.
+    * ``stream`` is 2 × queue pair, + 1 for packets from its destination (-1: a MAD).
+    * ``psn`` does not wrap.
+    * ``net_port``, ``qp``, ``order`` and ``message`` are tables of the engine. If links change, ``net_port`` holds
+      the peer at the other end of the cable.
+    * ``mads`` uint8[…, 256]: the MADs that were sent, hop by hop, and ``mad`` the row there (-1: none).
     """
 
     kind: np.ndarray
@@ -57,7 +59,7 @@ class PacketLog:
 
     @classmethod
     def of(cls, net: Any, s: Any, net_port: np.ndarray | None = None) -> PacketLog:
-        """Return the log of a run; ``net_port`` if ``net.port`` does not apply to the whole run."""
+        """Return the log of a run; pass ``net_port`` if ``net.port`` does not apply to the whole run."""
         written = s.log[1 : 1 + int(s.reg.log_rows)]
         rows, mad, mads = _without_mads(written)
         fields, flow = rows["fields"], rows["flow"]
@@ -103,8 +105,8 @@ class PacketLog:
 
 
 def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) from the log's rows,
-    some of which hold bytes of the MAD before them."""
+    """Split the log's rows, some of which hold bytes of the MAD before them: return (rows of packets, ``PacketLog.mad``
+    of each, ``PacketLog.mads``)."""
     octets = (written["place"] & 15) == constants.LOG_MAD
     values = constants.LOG_MAD_ROWS * constants.LOG_MAD_VALUES
     held = np.ascontiguousarray(written["mad"][octets], "<i8").reshape(-1, values)

@@ -203,7 +203,7 @@ def adaptive_tables(fabric: Fabric, options: PacketOptions, opt: Any) -> dict[st
         return _no_adaptive()
     sls = np.where(ARInfo.by_sl_en.get(info).astype(bool), ARInfo.enable_by_sl_mask.get(info), 0xFFFF).astype(np.int64)
     off = ARInfo.by_transport_disable.get(info).astype(np.int64)
-    transports = (off >> 1 & 1) | (off >> 2 & 1) << 1 | (off & 1) << 2  # UD, RC, UC there; RC, UC, UD here
+    transports = (off >> 1 & 1) | (off >> 2 & 1) << 1 | (off & 1) << 2  # on the wire UD, RC, UC; here RC, UC, UD
     opt["ar"], opt["placement"] = 1, options.placement
     return {
         "ar_lft": f.ar_lft,

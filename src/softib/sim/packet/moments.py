@@ -1,5 +1,5 @@
-"""Comparable copies of the moving state of a packet-layer run at one time: packets, events and
-credits by content, not by their rows in pools."""
+"""Copies of the moving state of a packet-layer run at one time, for comparison: packets, events and credits by content,
+not by their rows in pools."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TIMES = {
     "rc": ("progress", "back_fetched", "back_not_before"),
     "bound": ("sent_at",),
 }
-"""Columns that hold times; each time stays or moves with the period."""
+"""Columns that hold times; from one period to the next, each time stays or moves with the period."""
 FETCHED = ("dma_free", "fetched", "back_fetched")
-"""Those of these columns that advance more slowly than the period if memory is faster than the
-link. All data of the last period was fetched before it began, so they limit nothing."""
+"""Columns of :data:`TIMES` that advance more slowly than the period if memory is faster than the link. All data of the
+last period was fetched before it began, so these times limit nothing."""
 COUNTS = {
     "port": COUNTERS,
     "rare_count": ("remote_errors", "rnr_naks", "multicast_xmit", "multicast_rcv"),
@@ -122,7 +122,7 @@ def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def live(state: Any, times: np.ndarray, events: np.ndarray) -> np.ndarray:
-    """Return which events have an effect: of several at which a port checks its queues, only the armed one."""
+    """Return which events have an effect: of several events at which a port checks its queues, only the armed one."""
     looks = (events >> 28 & 15) == constants.LOOK
     port = np.where(looks, events >> 32, 0)
     return ~looks | (state.port["armed"][port] == times + 1)
@@ -138,7 +138,7 @@ def _rows(count: int, *names: str) -> np.ndarray:
 
 
 def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (messages that will be posted, all other events in order, with the contents of packets)."""
+    """Return (messages that will be posted, all other events in order with the contents of their packets)."""
     times, events = pending(state)
     acts = live(state, times, events)
     times, events = times[acts], events[acts]
@@ -171,9 +171,9 @@ def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _queued(state: Any) -> np.ndarray:
-    """Return the packets that wait in queues of switches, and the acknowledgements of end ports:
-    queue (below 0 for end ports), position in it, row, and contents. The acknowledgements have not
-    been on a link."""
+    """Return the packets that wait in queues of switches and the acknowledgements that wait in end ports: of each its
+    queue (below 0 for end ports), position in it, row, and contents. These acknowledgements have not
+    yet been on a link."""
     parts = []
     for at_port, first in ((False, state.voq["head"]), (True, state.vl_more["control"])):
         queue, place, k = chains(first, state.packet["next"])
@@ -196,7 +196,8 @@ def _credits(state: Any) -> np.ndarray:
 
 
 def tables_repeat(a: Moment, state: Any, period: int) -> bool:
-    """Return whether each value in the tables of ``state`` is that of ``a``, moved with the period, or a counter."""
+    """Return whether each value in the tables of ``state`` equals that of ``a``, has moved with the period, or is a
+    counter."""
     for table in SAME:
         x, y = a.tables[table], getattr(state, table)
         times, counts = TIMES.get(table, ()), COUNTS.get(table, ())
@@ -216,5 +217,5 @@ def tables_repeat(a: Moment, state: Any, period: int) -> bool:
                 return False
     before, now = ((rows["fccl"] - rows["fctbs"]) & constants.WRAP for rows in (a.tables["vl"], state.vl))
     sent = state.port["xmit_packets"] != a.tables["port"]["xmit_packets"]
-    debt = state.port["debt"] - a.tables["port"]["debt"]  # a port that sends nothing keeps it
+    debt = state.port["debt"] - a.tables["port"]["debt"]  # a port that sends nothing keeps its debt
     return bool((before == now).all()) and not (sent & (debt != 0)).any()

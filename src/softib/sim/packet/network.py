@@ -188,8 +188,8 @@ def know_peers(port: np.ndarray) -> None:
 
 
 def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
-    """Return (``Net.uniform``, the number of VLs that the SLs in use need, whether all switch ports
-    have the same mapping)."""
+    """Return (``Net.uniform``, the number of VLs that the SLs in use need, whether all switch ports have the same
+    mapping)."""
     rows = fabric.sl2vl
     uniform, is_uniform = np.zeros(16, np.int64), False
     if not len(rows):

@@ -18,37 +18,39 @@ NETWORKS = ("infiniband", "roce", "tcp")
 
 @dataclass(frozen=True)
 class EthernetOptions:
-    """The value 0 in "(0: …)" stands for a value derived from the links. ``gbps``: speed of the
-    hosts' links (0: the data rate of the InfiniBand links; other links scale by the same factor);
-    ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are
-    path MTUs, with headers in addition); ``ecmp``: hash flows over shortest paths, otherwise use
-    the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and ``buffer_bytes`` of a
-    switch (0: by speed). A queue may hold ``share`` times the free buffer (dynamic threshold,
-    Choudhury and Hahne, 1998), or ``queue_bytes``.
+    """Options of runs over Ethernet. "(0: …)" describes the value that 0 stands for, which is derived from the links.
 
-        Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
-        XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
-        ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
+    * ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; other links scale by the same
+      factor).
+    * ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are path MTUs, with
+      headers in addition).
+    * ``ecmp``: hash flows over shortest paths, otherwise use the forwarding tables.
+    * ``cut_through`` (None: by speed).
+    * ``switch_ns`` and ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times the free buffer
+      (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
 
-        RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose
-        options are ``cc_options``. Switches mark with ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu
-        et al. 2015 for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: with reordering
-        receivers, a packet that is missing this long counts as lost.
+    Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
+    XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
+    ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
 
-        TCP: ``congestion`` "reno" (RFC 5681, 6675, 8985) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames
-        at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux.
-        The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one
-        core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each
-        segment at either end (0: within the bytes' cost); ``cores`` of a host for the stack;
-        ``interrupt_us``: minimum time between two interrupts of a port for data (moderation; 50 in Intel's
-        igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``: the delay between
-        an acknowledgement and the segments that it releases is drawn from 0 to this (-1: the time of a
-        frame); without it flows with identical timing lock each other out of a full queue (Floyd and
-        Jacobson 1992).
+    RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose
+    options are ``cc_options``. Switches mark with ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu
+    et al. 2015 for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: with reordering
+    receivers, a packet that is missing this long counts as lost.
 
-        ``clock_ppm``: each device's clock is off by a number drawn from -this to this; IEEE 802.3 allows
-        100 millionths. With 0 all clocks run alike: a host that sends at the rate of a full queue takes
-        every place in it, or none.
+    TCP: ``congestion`` "reno" (RFC 5681, 6675, 8985) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames
+    at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux.
+    The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one
+    core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each
+    segment at either end (0: within the bytes' cost); ``cores`` of a host for the stack;
+    ``interrupt_us``: minimum time between two interrupts of a port for data (moderation; 50 in Intel's
+    igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``: the delay between an
+    acknowledgement and the segments that it releases is drawn from 0 to this value (-1: the time of a frame).
+    Without it, flows with identical timing lock each other out of a full queue (Floyd and Jacobson 1992).
+
+    ``clock_ppm``: each device's clock is off by a number drawn between minus and plus this value; IEEE 802.3 allows
+    100 millionths. With 0, all clocks run at the same rate: a host that sends at the rate of a full queue takes
+    every place in it, or none.
     """
 
     gbps: float = 0.0
@@ -157,7 +159,7 @@ def _value(key: str, kind: str, text: str) -> Any:
         if text not in ("on", "off"):
             raise InputError(f"{key}={text}: use on or off")
         return text == "on"
-    if kind in ("str", "own"):  # options of a congestion control are checked there
+    if kind in ("str", "own"):  # a congestion control checks its own options
         return text
     try:
         return int(text) if kind == "int" else float(text)
@@ -207,21 +209,29 @@ RNR_TIMER_US = (
 
 @dataclass(frozen=True)
 class PacketOptions:
-    """``profile``: values of :class:`~softib.sim.packet.profiles.DeviceProfile` to override;
-    ``seed`` of random numbers (bit errors, random arbitration); ``until_ps``: the longest
-    virtual time; ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3); ``retries`` after timeouts;
-    ``fifo``: inputs have one queue per VL instead of one for each output; ``random_arbitration``: an
-    output draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the
-    tables written by managers; ``placement``: receivers place packets of WRITEs that arrive out of
-    order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: timer code in an
-    RNR NAK (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that a
-    sender accepts (7: no limit); ``sample_ps``: take samples at this interval (0: none);
-    ``watch_ports`` (rows) and ``watch_messages`` (rows): log their packets
-    (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
-    outcome is partial; ``skip``: skip steady states (:mod:`~softib.sim.packet.steady`);
-    ``network``: ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2,
-    priority flow control, DCQCN) or ``tcp``, and ``ethernet``, values of
-    :class:`~softib.sim.packet.options.EthernetOptions` by name."""
+    """Options of a run of the packet layer.
+
+    * ``profile``: values of :class:`~softib.sim.packet.profiles.DeviceProfile` to override.
+    * ``seed`` of random numbers (bit errors, random arbitration).
+    * ``until_ps``: the longest virtual time.
+    * ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3).
+    * ``retries`` after timeouts.
+    * ``fifo``: inputs have one queue per VL instead of one for each output.
+    * ``random_arbitration``: an output draws the input that is next.
+    * ``adaptive_routing``, ``congestion_control``: use the tables written by managers.
+    * ``placement``: receivers place packets of WRITEs that arrive out of order.
+    * ``counters_by_sl``: count data by SL and waiting by VL.
+    * ``rnr_timer``: timer code in an RNR NAK (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that
+      a sender accepts (7: no limit).
+    * ``sample_ps``: take samples at this interval (0: none).
+    * ``watch_ports`` (rows) and ``watch_messages`` (rows): log their packets
+      (:class:`~softib.sim.packet.log.PacketLog`).
+    * ``interruptible``: Ctrl-C ends the run, and the outcome is partial.
+    * ``skip``: skip steady states (:mod:`~softib.sim.packet.steady`).
+    * ``network``: ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2, priority flow
+      control, DCQCN) or ``tcp``, and ``ethernet``, values of :class:`~softib.sim.packet.options.EthernetOptions` by
+      name.
+    """
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0

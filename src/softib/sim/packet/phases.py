@@ -1,5 +1,5 @@
-"""Messages of a period that repeats: each has an image, the message that does the same a period
-later, and so have those that wait for it."""
+"""Messages of a repeating period. Each message has an image: the message that does the same a period later, and whose
+waiting messages are images too."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Phases", "began_by_qp", "message_periods"]
 ALIKE = ("length", "packets", "opcode", "lid", "immediate", "delay", "group", "receive")
 """Columns that a message shares with its image."""
 TIMES = {"posted": 0, "began": -1, "arrived": -1, "completed": -1, "after": 0}
-"""Columns that hold times, and their values before."""
+"""Columns that hold times, and their values a period ago."""
 LONGEST = 32
-"""Most messages of a queue pair in a period."""
+"""Largest number of messages of a queue pair in a period."""
 
 
 def began_by_qp(state: Any) -> np.ndarray:
@@ -49,8 +49,8 @@ def message_periods(state: Any) -> list[int]:
 
 @dataclass
 class Phases:
-    """``by``: messages of a period, by queue pair and processor; ``image``: the message that does a
-    period later what each does, -1: none."""
+    """``by``: messages of a period, by queue pair and processor; ``image``: for each message, the message that does the
+    same a period later (-1: none)."""
 
     period: int
     by: np.ndarray
@@ -72,8 +72,8 @@ class Phases:
         return self.by[self.before["qp"][rows]] > 0
 
     def times(self, state: Any, requests: np.ndarray, at: int) -> int:
-        """How often the period repeats for all messages that move; 0 where the state of one is not
-        that of its image."""
+        """Return how often the period repeats for all messages that move; 0 if the state of one is not that of its
+        image."""
         fits = self._alike(state, requests, at)
         most = constants.NEVER
         every = np.arange(len(self.image))
@@ -118,8 +118,8 @@ class Phases:
         )
 
     def _alike(self, state: Any, requests: np.ndarray, at: int) -> np.ndarray:
-        """Return the messages whose image is of the same kind and has the images of the messages that wait
-        for them (bool[messages])."""
+        """Return the messages whose image is of the same kind, and the images of whose waiting messages wait for it
+        (bool[messages])."""
         message, image = state.message, self.image
         there = image >= 0
         to = np.where(there, image, 0)
@@ -159,7 +159,7 @@ class Phases:
             state.message[name][still] += times * (now[name] - self.before[name])[still]
 
     def moved(self, rows: np.ndarray, times: int, order: np.ndarray) -> np.ndarray:
-        """Return the messages that are ``times`` periods behind ``rows``."""
+        """Return the messages that are ``times`` periods after ``rows``."""
         where = np.empty(len(order), np.int64)
         where[order] = np.arange(len(order))
         return np.asarray(order[where[rows] + times * self.by[self.before["qp"][rows]]])

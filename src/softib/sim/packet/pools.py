@@ -58,7 +58,7 @@ POOLS = {"packet": PACKET, "credit": CREDIT, "event": EVENT_BLOCK}
 """Pools by name, each with a free list: ``reg.free_NAME`` is its first row, ``reg.spare_NAMEs`` its
 length, ``next`` the row after."""
 MOST_ROWS = 1 << 28
-"""An event's payload has 28 bits."""
+"""Largest number of rows of a pool: an event's payload has 28 bits."""
 
 
 def _pool(rows: int, kind: Rows) -> np.ndarray:
@@ -128,7 +128,7 @@ def longer(old: np.ndarray, kind: Rows, rows: int) -> np.ndarray:
 
 
 def waiting(s: Any) -> dict[str, int]:
-    """Return heap → entries that it must have room for: due events may return to the heap of the
-    current bucket."""
+    """Return heap → number of entries that it must have room for: due events may return to the heap of the current
+    bucket."""
     due = int(s.reg.due_n - s.reg.due_at)
     return {"heap": int(s.reg.heap_n) + due, "later": int(s.reg.later_n), "timer": int(s.reg.timer_n)}

@@ -35,20 +35,24 @@ __all__ = [
 class DeviceProfile:
     """One generation of devices.
 
-    ``vl_blocks``: receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA chapter 7, flow
-    control); ``pcie_gbps``: rate at which the adapter fetches from and writes to memory; ``ramp_gbps``:
-    the same for the first ``ramp_bytes`` of a message (0: no difference); ``inline_bytes``: largest
-    payload posted with the request, and ``inline_ns`` the time per byte of it; ``fetch_ns``: until
-    other payload begins to arrive from memory; ``program_ns``: time of a program from seeing a message
-    to posting the next one; ``post_ns``: processor time to post a request; ``copy_gbytes``: GB/s of
-    copies between ranks of a host (7000 MiB/s, as UCX estimates: UCP_CPU_EST_BCOPY_BW_DEFAULT,
-    src/ucp/core/ucp_context.c); ``message_gap_ns``: time between two requests of a port (the inverse of
-    the message rate); ``ack_ns``: until an acknowledgement leaves; ``cqe_ns``: until a program sees a
-    completion; ``gap_bytes``: between two packets on the wire; ``ack_every``: packets of a long message
-    between acknowledgements; ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic);
-    ``reduce_ns``: time of an aggregation node to reduce a packet, in addition to its bytes (softib's
-    own figure). ``switch_ns``, the latency of a switch from port to port, and ``adapter_ns``, the
-    latency of a pair of adapters from memory to memory, are those of the generation's devices.
+    * ``vl_blocks``: receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA chapter 7, flow control).
+    * ``pcie_gbps``: rate at which the adapter fetches from and writes to memory.
+    * ``ramp_gbps``: the same for the first ``ramp_bytes`` of a message (0: no difference).
+    * ``inline_bytes``: largest payload posted with the request, and ``inline_ns`` the time per byte of it.
+    * ``fetch_ns``: time until payload that is not inline begins to arrive from memory.
+    * ``program_ns``: time of a program from seeing a message to posting the next one.
+    * ``post_ns``: processor time to post a request.
+    * ``copy_gbytes``: GB/s of copies between ranks of a host (7000 MiB/s, as UCX estimates:
+      UCP_CPU_EST_BCOPY_BW_DEFAULT, src/ucp/core/ucp_context.c).
+    * ``message_gap_ns``: time between two requests of a port (the inverse of the message rate).
+    * ``ack_ns``: time until an acknowledgement leaves.
+    * ``cqe_ns``: time until a program sees a completion.
+    * ``gap_bytes``: bytes between two packets on the wire.
+    * ``ack_every``: packets of a long message between acknowledgements.
+    * ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic).
+    * ``reduce_ns``: time of an aggregation node to reduce a packet, in addition to its bytes (softib's own figure).
+    * ``switch_ns``, the latency of a switch from port to port, and ``adapter_ns``, the latency of a pair of adapters
+      from memory to memory, are those of the generation's devices.
     """
 
     name: str

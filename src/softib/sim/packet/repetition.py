@@ -1,4 +1,4 @@
-"""A period of a run that repeats: what moves in it, and the state some periods later."""
+"""A repeating period of a run: which state moves in it, and the state some periods later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Repetition"]
 
 @dataclass
 class Repetition:
-    """A period that repeats ``times`` times: which values move with it, and by how much."""
+    """A period that repeats ``times`` times: the values that move with it, and by how much."""
 
     period: int
     times: int
@@ -69,7 +69,7 @@ class Repetition:
         return cls(period, int(times), a, b, requests, responses, phases) if times >= 2 else None
 
     def move(self, state: Any) -> None:
-        """Move ``state``, that of ``last``, over all periods."""
+        """Move ``state``, which is at the moment ``last``, over all periods."""
         by, n, a, b = self.period * self.times, self.times, self.first.tables, self.last.tables
         self._move_packets(state, by)
         moving = (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), *ORDER.items(), ("port", ("debt",)))
@@ -92,7 +92,7 @@ class Repetition:
         state.reg.now += by
 
     def _move_packets(self, state: Any, by: int) -> None:
-        """Move packets on links, all of which moved with the period, and in queues."""
+        """Move the packets in queues, and those on links, all of which moved with the period."""
         _, events = pending(state)
         on_links = events[np.isin(events >> 28 & 15, OF_PACKETS)] & 0xFFFFFFF
         a, b = self.first.queued, self.last.queued
@@ -107,13 +107,12 @@ class Repetition:
 
 
 def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
-    """Return whether both have as many rows, with the same values of these columns."""
+    """Return whether both have the same number of rows, with the same values in these columns."""
     return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
 
 
 def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
-    """Return messages of a period, by queue pair and processor; None where they are not the same at
-    both ends."""
+    """Return the messages of a period, by queue pair and processor; None if they are not the same at both ends."""
     change = {(t, name): b.tables[t][name] - a.tables[t][name] for t, names in ORDER.items() for name in names}
     sent = change["qp", "current_message"]
     if (change["qp", "done_message"] != sent).any():
@@ -141,8 +140,7 @@ def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> b
 
 
 def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return packets of requests and of responses in a period, by queue pair; None where windows
-    change."""
+    """Return the packets of requests and of responses in a period, by queue pair; None if windows change."""
     moved = {
         (table, name): b.tables[table][name] - a.tables[table][name]
         for table, names in SEQUENCE.items()
@@ -151,7 +149,7 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
     requests, responses = moved["qp", "next_psn"], moved["rc", "response_psn"]
     for rows, name, sent, port in (("qp", "fetched", requests, "src"), ("rc", "back_fetched", responses, "dst")):
         of_port = a.tables["port"]["dma_free"][state.qp[port]]
-        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port's fetching includes that of its messages
+        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port fetches at least what its messages do
             return None
     reliable, connected = state.qp["service"] == RC, state.qp["service"] == UC
     if (moved["rc", "expected"] != np.where(reliable, requests, 0)).any():
@@ -188,8 +186,8 @@ class _Shift:
 
 
 def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray, by: np.ndarray) -> int:
-    """Return periods until a message that moves has only its last packet to send; 0 where one has
-    just begun."""
+    """Return the number of periods until a message that moves has only its last packet to send; 0 if one has just
+    begun."""
     most = 1 << 40
     begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
     ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}
@@ -234,7 +232,7 @@ def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phase
 
 
 def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
-    """Return the first time at which something that waits ``since`` is too old."""
+    """Return the first time at which something that has waited ``since`` exceeds its lifetime."""
     limited = code <= FOREVER
     if not limited.any():
         return []
@@ -242,7 +240,8 @@ def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
 
 
 def _move_events(state: Any, by: int, times: int, phases: Phases | None) -> None:
-    """Put all events into the heap of distant ones, moved, except messages of queue pairs that stay."""
+    """Move all events by the period and put them into the heap of distant events, except messages of queue pairs that
+    stay."""
     at, events = pending(state)
     acts = live(state, at + by, events)
     at, events = at[acts], events[acts]

@@ -73,7 +73,7 @@ def standstill_notes(
 ) -> tuple[str, ...]:
     """Return text lines: VLs that no arbitration table of a port serves although packets wait there,
     and messages that wait for others that never arrive or are never acknowledged.
-    ``began``, ``arrived``, ``completed`` int64[messages] ps, -1: not."""
+    ``began``, ``arrived``, ``completed`` int64[messages]: ps, -1 if it did not happen."""
     notes = []
     unserved, ports = _unserved(net, s)
     if unserved:

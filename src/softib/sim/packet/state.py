@@ -170,7 +170,7 @@ FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
 LEAST_WIDTH_PS = 4
-"""The narrowest bucket is a power of two above it; all buckets together then cover 1 us."""
+"""Lower limit of the bucket width, a power of two above this value; all buckets together then cover 1 us."""
 
 
 class Waiting(NamedTuple):

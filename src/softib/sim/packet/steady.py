@@ -1,12 +1,11 @@
-"""Steady states of a run: stretches in which all that moves repeats, and that need not be simulated.
+"""Steady states of a run: stretches in which all that moves repeats, so that they need not be simulated.
 
 While long messages stream, queues, credits, windows and pending events come back to the same state,
 shifted in time and by whole packets. :class:`SteadyStates` compares the tables of two moments a
-period apart. Where each value is the same, moved with the period, or is a counter, the periods that
-follow are the same, too, and the state is moved over them. The moved state is that of the full run,
-to the bit. A jump ends before a message does, before a timeout and any other event that did not
-move, and before the end that the caller sets. Runs that draw random numbers, lose packets, or whose
-links and tables change have no jumps.
+period apart. If each value is unchanged, moved with the period, or a counter, the following periods are the same too,
+and the state is moved over them. The result equals that of the full run, bit for bit. A jump ends before a message
+ends, before a timeout or any other event that did not move, and before the end that the caller sets. A run that draws
+random numbers, loses packets, or whose links and tables change has no jumps.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from softib.sim.packet.repetition import Repetition
 __all__ = ["SteadyStates"]
 
 FIRST_WAIT, LONGEST_WAIT = 1 << 19, 1 << 26
-"""Events before the next attempt, at first and at most: an attempt that fails doubles it."""
+"""Number of events before the next attempt, at first and at most: each failed attempt doubles it."""
 POLLED, PERIODS = 400, 24
-"""Events between two checks of the queue pair that measures the period, and the longest period in
+"""Number of events between two checks of the queue pair that measures the period, and the longest period in
 acknowledgements."""
 LEAST_GAIN = 64
-"""Periods that the shortest remaining message must last for an attempt."""
+"""An attempt is made only if the shortest remaining message lasts at least this number of periods."""
 
 
 @dataclass
@@ -57,7 +56,7 @@ class SteadyStates:
         self.allowed = self.allowed and not odd_run
 
     def notes(self) -> tuple[str, ...]:
-        """Return a line about the skipped stretches, none if nothing was skipped."""
+        """Return a line about the skipped stretches; nothing if there were none."""
         if not self.jumps:
             return ()
         return (
@@ -66,8 +65,8 @@ class SteadyStates:
         )
 
     def after(self, state: Any, until: int) -> tuple[int, Any]:
-        """Attempt a jump that ends before ``until``, where the last one is long enough ago. Return
-        the loop's status and the state."""
+        """If the last attempt is long enough ago, try a jump that ends before ``until``. Return the loop's status and
+        the state."""
         if not self.allowed or state.reg.events < self.next_attempt:
             return constants.MORE, state
         before = self.jumps
@@ -115,7 +114,7 @@ class SteadyStates:
         return constants.MORE, state
 
     def _measured(self, state: Any) -> int:
-        """Return the queue pair whose message lasts longest; -1 where one that moves ends soon."""
+        """Return the queue pair whose message lasts longest; -1 if the message of a moving queue pair ends soon."""
         q, rc = state.qp, state.rc
         inside = q["current_message"] < q["last_message"]
         m = state.order[np.where(inside, q["current_message"], 0)] if len(state.order) else np.zeros(len(q), np.int64)
@@ -123,7 +122,7 @@ class SteadyStates:
             inside & (q["service"] == RC) & (state.message["posted"][m] > 0) & (rc["acked"] > state.message["psn"][m])
         )
         left = np.where(moves, state.message["psn"][m] + state.message["packets"][m] - q["next_psn"], 0)
-        # A READ's request was sent: its responses move.
+        # the request of a READ was sent: its responses move
         reads = (rc["response_ring"] > 0) & (rc["response"] < q["last_message"])
         r = state.order[np.where(reads, rc["response"], 0)] if len(state.order) else m
         left = np.where(reads, state.message["psn"][r] + state.message["packets"][r] - rc["response_psn"], left)
@@ -133,7 +132,7 @@ class SteadyStates:
         return int(np.argmax(left))
 
     def _periods(self, state: Any, q: int, until: int) -> tuple[int, Any, list[int]]:
-        """Return times in which the acknowledged packets of ``q`` are whole periods of its own."""
+        """Return times between which the acknowledged packets of ``q`` advance by whole periods of ``q``."""
         seen: list[tuple[int, int]] = []
         whole = max(int(self.net.opt.ack_every), 1) * (256 if self.net.opt.ar else 1)
         end = int(state.reg.events) + FIRST_WAIT // 2
@@ -146,7 +145,7 @@ class SteadyStates:
                 seen.append(now)
         packets, at = seen[0] if seen else (0, 0)
         periods = [t - at for p, t in seen[1:] if (p - packets) % whole == 0]
-        if not periods and len(seen) > 1:  # responses count one by one: the mean of all
+        if not periods and len(seen) > 1:  # responses count one by one: use the mean of all
             packets, at = seen[-1][0] - packets, seen[-1][1] - at
             periods = [n * at * whole // packets for n in range(1, PERIODS) if n * at * whole % packets == 0]
         return constants.MORE, state, periods

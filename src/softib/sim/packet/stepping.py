@@ -69,9 +69,8 @@ class ProcessorTimes:
 
 @dataclass
 class Arrived:
-    """A MAD at its destination: the row of the port through which it entered the node (a directed
-    one) or of the end port, the end port, the end port that sent it, its bytes (a copy), its SL, and
-    whether it arrived on VL15."""
+    """A MAD at its destination: the row of the port through which it entered the node (directed) or of the end port (by
+    LID), its end port, the end port that sent it, its bytes (a copy), its SL, and whether it arrived on VL15."""
 
     ingress: int
     end: int

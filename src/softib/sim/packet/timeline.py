@@ -1,10 +1,9 @@
 """One message of a run, packet by packet and hop by hop: when each packet reached a port, why it
 waited, and when it left (``--trace``).
 
-All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet from
-the moment when the adapter had its request is divided without gaps into waits at each port,
-cables and switches, its bytes on the last wire, and the transfer into memory. The parts add
-up to the time when it is in memory; nothing is estimated.
+All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet, from the moment when the
+adapter had its request, is divided without gaps into waits at each port, cables and switches, its bytes on the last
+wire, and the transfer into memory. The parts add up to the time when it is in memory; nothing is estimated.
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ class _Sends:
         before = int(np.searchsorted(self.log.now[sent], begin)) - 1
         since = (
             int(self.log.now[sent[before]]) if before >= 0 else -1
-        )  # it lacks credits from a check after this packet on
+        )  # from a check after this packet on, the port lacks credits
         at = begin
         for a, b in [*busy, (end, end)]:
             if a > at:
@@ -261,10 +260,10 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
 def _came(
     log: PacketLog, rows: np.ndarray, when: np.ndarray, into: int, sent: tuple[int, np.ndarray, np.ndarray]
 ) -> int:
-    """Which of ``rows``, of packets that came to port ``into`` at ``when``, is the one of row
-    ``sent``, -1: none. (Of ``sent``: its row, those of the same packet sent again, and the times
-    that count.) It comes after cable and switch; where the switch had another latency then, before
-    one that was sent again could."""
+    """Return the row among ``rows``, packets that came to port ``into`` at ``when``, that belongs to the packet of row
+    ``sent``; -1: none. (``sent`` has its row, the rows of the same packet sent again, and the times that count.) The
+    packet comes after the delay of cable and switch. If the switch had a different latency at that time, the packet may
+    come earlier than a copy of it could that was sent again."""
     row, repeated, times = sent
     delay = int(log.net_port["delay_ps"][log.port[row]])
     latency = int(log.net_port["latency_ps"][into]) if log.net_port["kind"][into] != constants.END_PORT else 0
@@ -276,8 +275,8 @@ def _came(
 
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
-    """Set the end of a packet after its last hop: row ``whole`` (-1: none) if it was received, or
-    one of ``rows``, before it was sent again, if it was lost."""
+    """Set the end of a packet after its last hop: row ``whole`` (-1: none) if it was received; one of ``rows``, before
+    the packet was sent again, if it was lost."""
     lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))

@@ -2,9 +2,9 @@
 MADs of class 0x0b, and assigns trees to jobs.
 
 All layouts of that class are specific to softib (:mod:`softib.iba.vendor.sharp`), so this manager
-supports only softib's devices. A node whose part changed gets all of it again, in this order: its
-QPs are released (which ends its trees), reserved, connected, and named in its trees. Nodes whose
-part is unchanged are not written. The class is addressed by LID, so it comes last in a sweep.
+supports only softib's devices. If a node's part (:class:`Part`) changed, all of it is written again, in this order: the
+node's QPs are released (which ends its trees), reserved, connected, and named in its trees. Nodes whose part is
+unchanged are not written. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def build_tree(
     streaming: bool = False,
 ) -> AggregationTree:
     """Return the tree of ``root``: all aggregation nodes on the paths from switches with hosts.
-    ``lid`` of each node."""
+    ``lid``: LID of each node."""
     n = graph.n_switches
     node_in = np.full(n, NOT_IN, np.int32)
     node_in[switch_of] = np.arange(len(switch_of))
@@ -108,7 +108,7 @@ def job_tree(
 ) -> Job | None:
     """Return a tree of the given kind for hosts on ``host_switch``: the tree with the fewest jobs
     (``load`` by tree ID, counted here), then the lowest ID. None if no tree has a node in each of
-    these switches. ``top`` is where all paths meet."""
+    these switches. ``top`` is the node where all paths meet."""
     node_in = {int(s): i for i, s in enumerate(switch_of.tolist())}
     wanted = [node_in.get(int(s), NOT_IN) for s in host_switch.tolist()]
     fit = [t for t in trees if t.streaming == streaming and all(w >= 0 and t.parent[w] != NOT_IN for w in wanted)]

@@ -122,7 +122,7 @@ class Election:
         queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(order), sm_info.reshape(1, 64))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to Get(SMInfo). A manager with another SM_Key takes no part in the election."""
+        """Handle answers to Get(SMInfo). A manager with another SM_Key takes no part in the election."""
         for port, info in zip(tags.tolist(), data, strict=True):
             if int(SMInfo.sm_key.get(info)) != self.sm_key:
                 continue

@@ -127,7 +127,7 @@ class Mastership:
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if order == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self.controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
-            self.has.stores.clear()  # the other wrote them meanwhile
+            self.has.stores.clear()  # the other manager wrote the tables meanwhile
             self.schedule.call()
         if order == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port

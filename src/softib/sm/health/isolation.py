@@ -55,7 +55,7 @@ class FlappingPorts:
         self._out: list[Location] = []
 
     def fell(self, locations: list[Location], config: FlapConfig | None, now_ps: int) -> None:
-        """These links fell."""
+        """Record that these links failed."""
         if config is None or not config.threshold:
             return
         for location in locations:
@@ -109,14 +109,15 @@ WHY = "it floods the manager with traps"
 
 
 class BabblingPorts:
-    """Call :meth:`heard` with notices as they arrive. ``isolated`` disables the ports and enables them again."""
+    """Call :meth:`heard` with notices as they arrive. ``isolated`` is the object that disables the ports and enables
+    them again."""
 
     def __init__(self, isolated: FlappingPorts):
         self.isolated = isolated
         self._times: dict[tuple[int, int], deque[int]] = {}
 
     def heard(self, notices: np.ndarray, db: Database, config: FlapConfig | None, now_ps: int) -> None:
-        """Count the notices (uint8[n, 64]) of traps; ``db`` knows the devices."""
+        """Count the notices (uint8[n, 64]) of traps; ``db`` is the database of the devices."""
         if config is None or not config.babble_threshold or not len(notices):
             return
         lids = Notice.issuer_lid.get(notices).astype(np.int64)

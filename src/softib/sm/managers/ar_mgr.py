@@ -77,7 +77,7 @@ class ArManager:
         return True
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """ARInfo of switches."""
+        """Handle the ARInfo of switches."""
         self.caps[tags] = np.minimum(ar.ARInfo.group_cap.get(data), ar.AR_GROUPS)
         self.store.caps.update(zip(self.graph.switch_guid[tags].tolist(), self.caps[tags].tolist(), strict=True))
 

@@ -60,7 +60,7 @@ def restarted(db: Database) -> np.ndarray:
 
 
 def between(db: Database, reset: np.ndarray) -> np.ndarray:
-    """Return the ports of links between two switches that already forward (the nodes ``reset`` do not)."""
+    """Return the ports of links between two switches that already forward (nodes in ``reset`` do not)."""
     rows = linked(db)
     forwards = db.is_switch.copy()
     forwards[reset] = False
@@ -97,7 +97,7 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     the two ends' capabilities.
     """
     wanted = db.port_info.copy()
-    P.client_reregister.set(wanted, 0)  # values that a device still has from an earlier master
+    P.client_reregister.set(wanted, 0)  # clear a value that a device still has from an earlier master
     ends = db.end_ports()
     _set_end_ports(wanted, db, ends, config)
     flagged = np.broadcast_to(np.asarray(reregister), (db.n_ports,))

@@ -87,7 +87,7 @@ class McastManager:
     # -- groups --
 
     def clear(self) -> None:
-        """Remove every group. The contents of switches are then unknown, since another manager may write them."""
+        """Remove every group. Forget the written tables, since another manager may write other ones."""
         self.groups.clear()
         self.changed.clear()
         self._of_mlid.clear()
@@ -111,9 +111,8 @@ class McastManager:
 
     def _shared(self, group: Group) -> int | None:
         """Return the MLID with the fewest groups (the lowest on a tie), among those with the
-        partition, SL and levels of ``group``. Any packet that members of one group may receive, and
-        their links can carry, is then also possible for the other. Groups of partitions do not
-        share MLIDs."""
+        partition, SL and levels of ``group``. Members of either group can then receive the packets of the other. Groups
+        of partitions do not share MLIDs."""
         used = ((self._of_mlid[mlid], mlid) for mlid in self._alike.get(_class_of(group), ()))
         alike = [(len(groups), mlid) for groups, mlid in used if not any(g.kept for g in groups)]
         return min(alike)[1] if alike else None

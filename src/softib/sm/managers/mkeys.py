@@ -46,7 +46,7 @@ class MKeys:
         return bool(self.default) or (self.lookup and self._some)
 
     def configure(self, default: int, lookup: bool) -> None:
-        """The settings of the manager."""
+        """Use these settings of the manager."""
         self.default, self.lookup = default, lookup
 
     def update(self, held: dict[int, int]) -> None:

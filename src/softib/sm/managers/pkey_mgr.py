@@ -155,7 +155,7 @@ class PkeyManager:
             held = self._held[rows].ravel()
             membership = state[:, column] if i < state.shape[1] else behind[:, column]
             key = held.tobytes() + membership.tobytes()
-            if key not in arrangements:  # most ports are equal
+            if key not in arrangements:  # most ports have equal tables
                 arrangements[key] = self._arranged(held, membership, port)
             wanted[rows] = arrangements[key].reshape(-1, PKEY_BLOCK)
         for i, where in enumerate(self.db.locations(self.ports)):

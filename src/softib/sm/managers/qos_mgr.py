@@ -124,8 +124,8 @@ class QosManager:
         return out.reshape(-1, 2, BLOCK, 2)
 
     def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> Blocks:
-        """Return the mappings. A CA's or router's port has one. A switch's port has one for all
-        inputs if they are equal and the switch supports it, otherwise one for each input."""
+        """Return the blocks of the SLtoVL tables. A CA's or router's port has one table. A switch's port has one
+        table for all inputs if their tables are equal and the switch supports it, otherwise one for each input."""
         db = self.db
         able = (P.cap_mask.get(db.port_info) & CapMask.SL_MAPPING) > 0
         base = np.where(db.is_switch[db.port_node], db.node_base[db.port_node], np.arange(db.n_ports))

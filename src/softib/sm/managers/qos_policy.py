@@ -290,7 +290,7 @@ def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:
 
 
 def _services(base: int, ports: tuple[int, int], key: str, values: str) -> Ranges:
-    """Service IDs of TCP ports: ``ports``, or those in ``port-num``."""
+    """Return the service IDs of TCP ports: ``ports``, or those in ``port-num``."""
     if key not in ("", "port-num"):
         raise ValueError
     return tuple((base + a, base + b) for a, b in (_ranges(0xFFFF)(values) if key else (ports,)))

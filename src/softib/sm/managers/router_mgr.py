@@ -121,7 +121,7 @@ class RouterTables:
         return -(-int(RouterInfo.adjacent_table_top.get(info)) // ADJACENT_BLOCK)
 
     def heard(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers (uint8[n, 64])."""
+        """Handle answers (uint8[n, 64])."""
         for tag, image in zip(tags.tolist(), data, strict=True):
             guid = int(db.port_guid[tag // TAG_BLOCKS])
             self.held.setdefault(guid, {})[attr, tag % TAG_BLOCKS] = image.copy()

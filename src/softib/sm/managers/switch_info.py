@@ -40,7 +40,7 @@ def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bo
     old = db.switch_info[nodes]
     new = old.copy()
     SwitchInfo.mcast_fdb_top.set(new, top_of(highest, caps) if wanted else 0)
-    SwitchInfo.port_state_change.set(new, 0)  # writing 1 clears it before it was read
+    SwitchInfo.port_state_change.set(new, 0)  # a 1 would clear the bit before it was read
     rows = np.flatnonzero(SwitchInfo.mcast_fdb_top.get(new) != SwitchInfo.mcast_fdb_top.get(old))
     SwitchInfo.mcast_fdb_top.set(
         db.switch_info, SwitchInfo.mcast_fdb_top.get(new[rows]), nodes[rows]

@@ -61,7 +61,7 @@ class EndLocations:
         )
 
     def take(self, rows: np.ndarray) -> EndLocations:
-        """These rows."""
+        """Return these rows."""
         return EndLocations(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def __add__(self, other: EndLocations) -> EndLocations:
@@ -85,7 +85,7 @@ def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, 
     rows = np.flatnonzero(there & ~occupied)
     _, first = np.unique(
         _key(switch, away.port)[rows], return_index=True
-    )  # two that were there alternately: the earlier row
+    )  # two hosts that used the location alternately: the earlier row
     rows = rows[np.sort(first)]
     remembered = present + away.take(rows) + away.take(~there)
     return _inserted(graph, away.take(rows), switch[rows]), remembered

@@ -61,7 +61,7 @@ NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
     (("ar_sl_mask", "ar_transport_mask"), ("adaptive_routing",), "adaptive_routing: free or bounded"),
     (("aggregation_trees", "aggregation_streaming_trees"), ("aggregation",), "aggregation: true"),
 )
-"""Keys, the policies of which at least one must be set for the key to have an effect, and the text of the message."""
+"""Keys; for each, the policies of which at least one must be set for the key to have an effect, and the message."""
 FILES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "partitions": ("partitions", lambda text, path: tuple(parse_partitions(text, path))),
     "qos_policy_file": ("qos_policy", parse_policy),

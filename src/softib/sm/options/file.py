@@ -43,7 +43,7 @@ OPENSM = (
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
 LAST = "minhop"
-"""Return the engine that OpenSM falls back to when no engine of the list works."""
+"""The engine that OpenSM falls back to when no engine of the list works."""
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
@@ -215,7 +215,7 @@ def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: l
 
 
 def _lists(text: str) -> list[tuple[int, str, str]]:
-    """(line, name, value) of :data:`SL_LISTS`."""
+    """Yield (line, name, value) of :data:`SL_LISTS`."""
     rows = [(n, line.split("#")[0].split(None, 1)) for n, line in enumerate(text.split("\n"), 1)]
     return [(n, fields[0], fields[1].strip()) for n, fields in rows if len(fields) == 2 and fields[0] in SL_LISTS]
 

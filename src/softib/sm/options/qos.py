@@ -57,7 +57,7 @@ class QosConfig:
     kinds: tuple[tuple[str, PortQos], ...] = ()
 
     def tables(self, kind: str) -> QosTables:
-        """Tables of ``kind`` (one of KINDS)."""
+        """Return the tables of ``kind`` (one of KINDS)."""
         local = dict(self.kinds).get(kind, PortQos())
         stated = {n: value for port in (self.every, local) for n, value in vars(port).items() if value is not None}
         return QosTables(**{**DEFAULTS, **stated})

@@ -155,7 +155,7 @@ def read_absent(records: Iterable[tuple[int, bytes]]) -> EndLocations:
 
 
 def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
-    """At most 160 bytes each."""
+    """Return the partitions in pieces of at most 160 bytes."""
     plain = [
         [
             p.name,

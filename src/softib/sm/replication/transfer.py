@@ -190,7 +190,7 @@ class Replica:
         source = head["guid"], head["copy"]
         if source != (self.guid, self.copy):
             if source[0] == self.guid and source[1] < self.copy:
-                return ReplicaStatus.REFUSED  # of an older copy, delayed
+                return ReplicaStatus.REFUSED  # a delayed MAD of an older copy
             self.guid, self.copy = source
             self.sequence = 0
             self._incoming, self._waiting = {}, {}

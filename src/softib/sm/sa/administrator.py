@@ -62,7 +62,7 @@ class Views:
         self.repartition(np.arange(len(members.pkey)))
 
     def repartition(self, rows: np.ndarray) -> None:
-        """These rows of the memberships changed."""
+        """Update these changed rows of the memberships."""
         if self.members.state.size:
             self._for_all = np.resize(self._for_all, len(self.members.pkey))
             self._for_all[rows] = (self.members.state[rows] & FULL).all(axis=1)
@@ -172,7 +172,7 @@ class Administrator:
         self.read.clear()
 
     def repartition(self, rows: np.ndarray) -> None:
-        """These rows of the memberships changed. The other answers stay valid."""
+        """Update these changed rows of the memberships. The other answers stay valid."""
         assert self.views is not None and self.one_path is not None
         self.views.repartition(rows)
         self.one_path.use(self.members, self.views.open)

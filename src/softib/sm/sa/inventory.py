@@ -37,7 +37,7 @@ class _Kind:
     record: type[Structure]
     attr: int
     octets: int
-    """Of the table in the record."""
+    """Bytes of the table in the record."""
 
 
 READ_FROM_DEVICES = {
@@ -71,7 +71,7 @@ class Inventory:
         queue.get(self.kind.attr, self.subnet.db.port_route[self.ports[rows]], rows, self.modifiers[rows])
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers (uint8[n, 64])."""
+        """Handle answers (uint8[n, 64])."""
         self._have[tags] = True
         self._records[tags, 8 : 8 + self.kind.octets] = data[:, : self.kind.octets]
 

@@ -92,7 +92,7 @@ MOST = 127
 
 
 def multi_path(subnet: Subnet, paths: Paths, r: Request) -> Answer:
-    """GetMulti: at most NumbPath paths in all, first one path of each pair, then further ones."""
+    """Answer a GetMulti: at most NumbPath paths in all, first one path of each pair, then further ones."""
     if r.comp_mask & COUNTS != COUNTS:
         return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
     sources, targets = int(MultiPathRecord.sgid_count.get(r.data)), int(MultiPathRecord.dgid_count.get(r.data))

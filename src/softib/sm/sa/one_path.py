@@ -54,7 +54,7 @@ class OnePath:
         self.life = subnet.config.subnet_timeout
 
     def use(self, members: Members, open_view: bool) -> None:
-        """The memberships changed."""
+        """Use changed memberships."""
         self.open_view, self._members = open_view, members
         self.__dict__.pop("_partitions", None)
 

@@ -44,7 +44,7 @@ class PathPolicy:
         """bool[partitions] for each level: the partitions that its paths may have."""
 
     def _group(self, group: PortGroup, members: Members, partitions: Sequence[Partition]) -> np.ndarray:
-        """bool[ends]"""
+        """Return the ends in the group (bool[ends])."""
         s = self.subnet
         ends = inside(s.end_guid, group.guids)
         if group.names:

@@ -235,7 +235,7 @@ class Paths:
 
 
 def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """Return the smaller of both; one without a limit does not count."""
+    """Return the smaller of both limits; a missing limit does not count."""
     return np.where(limit == NONE, have, np.minimum(have, limit))
 
 

@@ -61,7 +61,7 @@ class Subscriptions:
         self._all.clear()
 
     def add(self, new: Subscription) -> None:
-        """Repeated subscriptions count once."""
+        """Add a subscription; a repeated one counts once."""
         if new not in self._all:
             self._all[new] = None
             self.journal.note(new.key)

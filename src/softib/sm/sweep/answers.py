@@ -34,7 +34,7 @@ class SweepAnswers:
         self.stale_switches: set[int] = set()
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
+        """Handle answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
         sweep = self.sweep
         if phase == "discover":
             sweep.discovery.handle(attr, tags, data)
@@ -64,7 +64,7 @@ class SweepAnswers:
                 sweep.report.wrong_answers += wrong_tops(sweep.database, tags, data, sweep.graph.max_lid)
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
-        """Answers with a bad status."""
+        """Handle answers with a bad status."""
         sweep = self.sweep
         if attr in ROUTER_ATTRIBUTES:
             return  # an attribute of this vendor's routers, missing in older ones
@@ -81,7 +81,7 @@ class SweepAnswers:
         self.lost(phase, attr, tags, "is refused")
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests without a good answer."""
+        """Handle requests without a good answer."""
         sweep, db = self.sweep, self.sweep.database
         if phase == "reread":
             self._note_stale(tags)

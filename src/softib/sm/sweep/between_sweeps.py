@@ -1,11 +1,16 @@
 """Tasks between sweeps, one at a time: which task is due, its requests, and what follows from the answers (IBA 14.4).
 
-``control``: Set(SMInfo) to another manager. ``sync``: read the master's LID from the manager's own
-port. ``poll``: a standby polls its master. ``light``: read PortStateChange of every switch.
-``again``: of some switches. ``details``: read changes of routers' subnets and adapters' virtual
-ports. ``isolate``: disable and enable ports. ``groups``: program changed multicast groups.
-``members``: P_Key tables of ports whose partitions changed. ``aliases``: write alias GUIDs.
-``read``: tables for a waiting SA query.
+* ``control``: Set(SMInfo) to another manager.
+* ``sync``: read the master's LID from the manager's own port.
+* ``poll``: a standby polls its master.
+* ``light``: read PortStateChange of every switch.
+* ``again``: read PortStateChange of some switches.
+* ``details``: read changes of routers' subnets and adapters' virtual ports.
+* ``isolate``: disable and enable ports.
+* ``groups``: program changed multicast groups.
+* ``members``: write P_Key tables of ports whose partitions changed.
+* ``aliases``: write alias GUIDs.
+* ``read``: read tables for a waiting SA query.
 """
 
 from __future__ import annotations
@@ -136,7 +141,7 @@ class BetweenSweeps:
         self._tasks[task].send(queue)
 
     def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to requests of the task."""
+        """Handle answers to requests of the task."""
         self._tasks[self.phase.name].heard(attr, tags, data)
 
     def lost(self, tags: np.ndarray) -> None:
@@ -144,7 +149,7 @@ class BetweenSweeps:
         self._tasks[self.phase.name].lost(tags)
 
     def done(self, now_ps: int) -> None:
-        """All requests of the task are answered or abandoned."""
+        """Handle the end of the task: all its requests are answered or abandoned."""
         task, m, sa = self.phase.name, self.mastership, self.has.sa_manager
         self.phase.leave()
         if task == "read" and self._inventory is not None:

@@ -174,7 +174,7 @@ class Features:
         return True
 
     def refused(self, phase: str, tags: np.ndarray) -> None:
-        """Answers with a bad status."""
+        """Handle answers with a bad status."""
         if phase == "congestion":
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 

@@ -102,7 +102,7 @@ class SweepExtension:
         return False
 
     def lids_given(self) -> None:
-        """Ports have their LIDs now."""
+        """Continue now that ports have their LIDs."""
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Handle answers to requests of its phases: ``tags`` as queued, ``data`` uint8[n, 64]."""

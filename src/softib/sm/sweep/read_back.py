@@ -57,7 +57,7 @@ class ReadBack:
             queue.get(SmpAttr.MFT, route[self._m_row], np.arange(len(self._m_row)), modifier)
 
     def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers (uint8[n, 64])."""
+        """Handle answers (uint8[n, 64])."""
         if attr == SmpAttr.LFT:
             self._lft[tags], self._have[tags] = data, True
         elif attr == SmpAttr.MFT:
@@ -65,7 +65,7 @@ class ReadBack:
             self._m_have[tags] = True
 
     def finish(self) -> None:
-        """Complete tables are known from now on."""
+        """Store the tables that were read completely."""
         guids = self.db.node_guid[self.nodes].tolist()
         whole = np.ones(len(guids), bool)
         whole[self._row[~self._have]] = False

@@ -61,11 +61,11 @@ class SweepCounts(Result):
 class SweepReport(SweepCounts):
     """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
 
-    ``duplicates``: (NodeGUID, port behind which a second device has this GUID). ``silent_ports``:
-    (port, reason) with nothing usable behind a live port. ``mute_ports`` and ``mute_nodes``:
-    devices that stopped answering. ``wrong_answers``: (NodeGUID, message) of devices with
-    contradictory answers (:mod:`~softib.sm.sweep.wrong_answers`). ``locked``: ports that hide their
-    M_Key from this manager. Ports are rows of the manager's database, -1 = the manager's own.
+    ``duplicates``: (NodeGUID, port behind which a second device has this GUID). ``silent_ports``: (port, reason) of
+    each live port without a usable device behind it. ``mute_ports`` and ``mute_nodes``: devices that stopped answering.
+    ``wrong_answers``: (NodeGUID, message) of devices with contradictory answers
+    (:mod:`~softib.sm.sweep.wrong_answers`). ``locked``: ports that hide their M_Key from this manager. Ports are rows
+    of the manager's database, -1 = the manager's own.
     """
 
     refused: dict[str, int] = field(default_factory=dict, metadata=HIDDEN)

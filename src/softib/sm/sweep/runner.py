@@ -35,7 +35,7 @@ class Phase:
         self.name, self.since_ps = name, now_ps
 
     def leave(self) -> None:
-        """Nothing is running."""
+        """Record that nothing is running."""
         self.name = ""
 
 
@@ -98,7 +98,7 @@ class SweepRunner:
     # -- phases --
 
     def begin(self, now_ps: int) -> None:
-        """A sweep begins."""
+        """Begin a sweep."""
         mastership = self.mastership
         master = mastership.state == SmState.MASTER
         if self.count:
@@ -128,7 +128,7 @@ class SweepRunner:
         return True
 
     def next_phase(self, now_ps: int) -> None:
-        """All requests of a phase are answered or abandoned."""
+        """Continue: all requests of a phase are answered or abandoned."""
         phase, sweep, mastership = self.phase.name, self.sweep, self.mastership
         if phase == "tables" and self._drain(now_ps):
             return

@@ -71,12 +71,12 @@ class Schedule:
                 self.whole = True
 
     def begun(self) -> None:
-        """The requested sweep has begun."""
+        """Record that the requested sweep has begun."""
         self._queried, self._was_whole = self.suspects, self.whole
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
-        """:attr:`touched` switches changed again. The following sweep does not restart the series:
+        """Record that :attr:`touched` switches changed again. The following sweep does not restart the series:
         a switch that always reports changes would keep the manager busy."""
         self.suspect(nodes)
         self._by_itself = True

@@ -55,14 +55,15 @@ EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
 
 
 class Sweep:
-    """``registered``: PortGUIDs of the previous sweep. Clients on other ports must subscribe and
-    join again (None: clients on all ports, because the manager is a new master, IBA 14.4.1; OpenSM
-    does the same). ``lids``: the LIDs of each PortGUID, which outlive the sweep. ``before``:
-    results of the previous sweep; devices whose answers differ are reported. ``master``: the
-    manager is already master, so it clears PortStateChange of the switches that it managed before
-    it reads their ports. For other switches, and before the election, it clears the bit when the
-    switches are programmed, and reads their ports ``again``. ``answers.stale`` is then set if a
-    port had changed.
+    """One sweep of the manager.
+
+    * ``registered``: PortGUIDs of the previous sweep. Clients on other ports must subscribe and join again (None:
+      clients on all ports, because the manager is a new master, IBA 14.4.1; OpenSM does the same).
+    * ``lids``: the LIDs of each PortGUID, which outlive the sweep.
+    * ``before``: results of the previous sweep; devices whose answers differ are reported.
+    * ``master``: the manager is already master, so it clears PortStateChange of the switches that it managed before
+      it reads their ports. For other switches, and before the election, it clears the bit when the switches are
+      programmed, and reads their ports ``again``. ``answers.stale`` is then set if a port had changed.
 
     ``resume``: an incremental sweep discovers only the changes since that database (the manager is
     then master). ``stores`` and ``groups`` outlive the sweep: they hold the state of devices.
@@ -195,8 +196,8 @@ class Sweep:
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Discard written tables: cables were exchanged, so requests of the previous sweep along
-        directed routes may have reached another device. Or another master wrote the tables."""
+        """Discard the written tables: another master wrote to the switches, or cables were exchanged, so that requests
+        of the previous sweep along directed routes may have reached another device."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)

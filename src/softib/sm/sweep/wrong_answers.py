@@ -7,9 +7,9 @@ of the subnet is managed. A switch that held a table of that length earlier is k
 not change, so its answer is wrong. A switch that refused a block of its table has no room for it,
 whatever capacity it reports. The manager's own switch is always kept.
 
-If a subnet falls apart, each part has a master (IBA 14.4.1). When the parts meet again and one
-master has died, only traces of it remain: a switch that was cut off may hold its tables although
-LinearFDBTop is this manager's value, and end ports have its LID as MasterSMLID.
+If a subnet falls apart, each part has a master (IBA 14.4.1). When the parts meet again and one master has died, only
+traces of it remain. A switch that was cut off may hold its tables although LinearFDBTop is this manager's value, and
+end ports have its LID as MasterSMLID.
 """
 
 from __future__ import annotations

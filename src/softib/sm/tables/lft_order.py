@@ -53,7 +53,7 @@ class LftUpdate:
         self._switch = self._lid = np.zeros(0, np.int64)
         order = np.zeros(0, np.uint16)
         if known.any():
-            cell = np.flatnonzero(old != new)  # of a fabric of 16,384 hosts millions: one dimension is faster than two
+            cell = np.flatnonzero(old != new)  # millions in a fabric of 16,384 hosts: one dimension is faster than two
             self._switch = cell // new.shape[1]
             self._lid = cell - self._switch * new.shape[1]
             order = np.ones(len(cell), np.uint16)
@@ -62,7 +62,7 @@ class LftUpdate:
         else:  # no switch forwards yet: one round, without an order
             self.held = new
         self._value = new[self._switch, self._lid]
-        self._step = order  # 16 bits: sorted by radix
+        self._step = order  # 16 bits, so that NumPy sorts by radix
         if stage is not None:
             self._step = order.astype(np.int64)
             self._in_stages(stage, discard)
@@ -136,7 +136,7 @@ class LftUpdate:
         """Handle Sets whose effect is unknown."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
-        if self._at and self._at < len(self._step):  # later stages assume that they did
+        if self._at and self._at < len(self._step):  # later stages assume that these Sets took effect
             later = self._step[self._at :] // STAGE > self._step[self._at - 1] // STAGE
             self._frozen[self._lid[self._at :][later]] = True
 

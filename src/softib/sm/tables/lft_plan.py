@@ -50,8 +50,8 @@ AT_ONCE = LftPlan()
 
 
 def plan_change(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: SmConfig) -> LftPlan:
-    """The plan is made for tables of at most :data:`CHECKED` entries if the state of every switch
-    is known. ``store`` records the SLs that paths have from now on."""
+    """Plan the change, for tables of at most :data:`CHECKED` entries and only if the state of every switch is known.
+    ``store`` records the SLs that paths have from now on."""
     use = store.sls.use(
         graph, routing, _sl_mask(config), _sl2vl(routing, config, fewest_data_vls(db, config.max_op_vls))
     )

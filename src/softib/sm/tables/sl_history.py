@@ -2,9 +2,9 @@
 because senders may keep these for any time.
 
 An RC connection keeps the SL of its path record until it ends (IBA 9.6.1.2: the SL is in the QP's
-address vector), whatever tables come later. So SLs of earlier tables count too, until the
-destination's port comes up again, or until a change of tables is reported as able to loop; later
-changes are then compared with the tables after that change.
+address vector), whatever tables come later. So SLs of earlier tables count too, until the destination's port comes up
+again, or until a change of tables is reported as able to loop. Later changes are then compared with the tables after
+that change.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from softib.jit import small_work_in_python
 from softib.plural import counted, plural
 from softib.result import Result, key
 from softib.routing.engine import Routing, chain
@@ -101,6 +102,7 @@ def _cycle(links: tuple[str, ...]) -> str:
     return " → ".join(links[:SHOWN_LINKS]) + tail
 
 
+@small_work_in_python(repeated=True)
 def prove_tables(
     db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig, most: int | None = None
 ) -> TableProof:

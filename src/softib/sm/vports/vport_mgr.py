@@ -283,7 +283,7 @@ class VPortManager(SweepExtension):
     # -- answers --
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers (uint8[n, 64])."""
+        """Handle answers (uint8[n, 64])."""
         if attr == HEAD:
             self.table.heads.update(zip(self.db.port_guid[tags].tolist(), data.copy(), strict=True))
         elif attr == STATE:

@@ -1,7 +1,7 @@
 """The ports of a node and the network of their interfaces.
 
-``ib0`` is the interface of the first port, in the partition of the P_Key at index 0; ``ib0.8001`` is a child interface
-in another partition of the same port, as with Linux. ``softib-ipoib`` creates both.
+``ib0`` is the interface of the first port, in the partition of the P_Key at index 0. ``ib0.8001`` is a child interface
+in another partition of the same port, as in Linux. ``softib-ipoib`` creates both.
 """
 
 from __future__ import annotations

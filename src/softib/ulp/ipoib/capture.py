@@ -1,5 +1,5 @@
-"""Datagrams and messages of a node's interfaces in a capture for Wireshark, as InfiniBand packets from LRH to VCRC:
-``softib run --net --pcap FILE``."""
+"""Capture of the datagrams and messages of a node's interfaces for Wireshark, as InfiniBand packets from LRH to
+VCRC (``softib run --net --pcap FILE``)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def packet_of(head: Any, payload: bytes) -> np.ndarray:
 
 
 def packets_of_message(head: Any, payload: bytes) -> list[np.ndarray]:
-    """Return the packets of one message over an RC connection, cut at the path MTU: SEND First, Middle and Last, or
-    Only (IBA 9.7.2)."""
+    """Return the packets of one message over an RC connection, divided by the path MTU: SEND First, Middle and
+    Last, or Only (IBA 9.7.2)."""
     starts = range(0, len(payload), head.path_mtu)
     packets = []
     for n, start in enumerate(starts):

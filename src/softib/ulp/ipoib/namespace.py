@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 
 __all__ = ["Descriptors", "entering", "make_namespace"]
 
@@ -54,8 +54,8 @@ class Descriptors:
 
 
 def make_namespace(taps: int) -> Descriptors:
-    """Return a new network namespace that can get this number of TAPs. Raises :class:`InputError` if the
-    system refuses it."""
+    """Return a new network namespace with room for this number of TAPs. Raises :class:`InputError` if the system
+    refuses it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -78,7 +78,7 @@ def make_namespace(taps: int) -> Descriptors:
 
 
 def _child(sock: socket.socket, taps: int) -> None:
-    """The work of the child; it does not return."""
+    """Create the namespace, in the child; this function does not return."""
     try:
         try:
             new_user = _unshare()
@@ -94,14 +94,14 @@ def _child(sock: socket.socket, taps: int) -> None:
                 (IP6_DEFAULTS / "addr_gen_mode").write_text(
                     "1"
                 )  # the address comes from the GUID, not from the TAP's MAC
-                (IP6_DEFAULTS / "accept_dad").write_text("0")  # GUIDs are unique: it can be used at once
+                (IP6_DEFAULTS / "accept_dad").write_text("0")  # GUIDs are unique, so the address can be used at once
                 named["six"] = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).detach()
             tuns = [_tun() for _ in range(taps)]
             socket.send_fds(sock, [f"+{' '.join(named)}".encode()], [*named.values(), *tuns])
         except InputError as error:
             sock.send(str(error).encode())
         except OSError as error:
-            sock.send(f"the network of the node could not be made: {error.strerror or error}".encode())
+            sock.send(f"the network of the node could not be made: {os_reason(error)}".encode())
     finally:
         os._exit(0)
 

@@ -1,9 +1,9 @@
 """The network of a node of a running fabric: the first ``softib run --net`` creates it, later ones
 join.
 
-``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its
-``softib-ipoib`` and that program's log. Users of the network stay connected to the socket; ``softib-ipoib`` ends
-when there are none, and no process is in the namespace.
+``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its ``softib-ipoib`` and that
+program's log. Users of the network stay connected to the socket; ``softib-ipoib`` ends when no user is connected and no
+process is in the namespace.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def ask(sock: socket.socket, op: str) -> None:
 
 
 def join(instance: Instance, attached: Attached, connected: bool = False) -> Network:
-    """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``). ``connected``: in
-    connected mode (RFC 4755), which the first program of the node decides. Raises :class:`InputError`, one line, on
-    failure, after a cleanup."""
+    """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``). ``connected``:
+    use connected mode (RFC 4755); the first program of the node determines the mode. Raises :class:`InputError`,
+    one line, on failure, after a cleanup."""
     view = attached.view
     if attached.ethernet:
         raise InputError(f"{attached.place}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")

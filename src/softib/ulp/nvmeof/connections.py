@@ -32,7 +32,7 @@ __all__ = [
 PS_TCP = 0x0106
 RESOLVE_MS = 4000
 CONNECT_S = 70.0
-"""Time limit: the CM reports an unreachable host after a minute."""
+"""Time limit of a connection: the CM reports an unreachable host after a minute."""
 BACKLOG = 128
 
 
@@ -58,7 +58,7 @@ class CmEvent(NamedTuple):
     kind: int
     status: int
     address: int
-    """Of its id."""
+    """Address of its ``rdma_cm_id``."""
     parameters: ConnParam
     private_data: bytes
 
@@ -92,7 +92,7 @@ class EventChannel:
         return result
 
     def close(self) -> None:
-        """Destroy the channel. Its ids must be destroyed before."""
+        """Destroy the channel. The ids of the channel must be destroyed first."""
         rdmacm().rdma_destroy_event_channel(self.pointer)
 
 
@@ -144,7 +144,7 @@ class PreparedConnection(NamedTuple):
 
     pair: QueuePair
     finish: Callable[[], bytes]
-    """Connects it after its receives are posted, and returns the peer's private data."""
+    """Function that connects the queue pair, after receives were posted, and returns the peer's private data."""
 
 
 def connect(

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 QPN_AT, LKEY_AT, CHANNEL_FD_AT = 52, 36, 8
-"""In ``ibv_qp``, ``ibv_mr`` and ``ibv_comp_channel``."""
+"""Offsets of these fields in ``ibv_qp``, ``ibv_mr`` and ``ibv_comp_channel``."""
 QP_ATTR_SIZE, PORT_ATTR_SIZE, GID_ENTRY_SIZE = 144, 52, 32
 ETHERNET = 2
 """``ibv_port_attr.link_layer``; the types of ``ibv_gid_entry`` are 1 for RoCE v1 and 2 for RoCE v2."""

@@ -13,7 +13,7 @@ from softib.ulp.nvmeof.rdma import QueuePair
 __all__ = ["BATCH", "CQ", "PAIR", "Rings", "rings_of"]
 
 BATCH = 32
-"""Completions a poll."""
+"""Completions per poll."""
 CQ, PAIR, SQ_ROOM, SEND_WR, SEND_WR_2, RECV_WR, WC, BAD, FAILURE = range(9)
 """Indices of ``Rings.n``: addresses of the completion queue, the queue pair and the columns; free
 entries of the send queue; the status of the completion that ended the connection."""

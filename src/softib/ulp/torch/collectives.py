@@ -1,8 +1,8 @@
 """Collective operations as generators over a wire: each yields the requests that it waits for.
 
-Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A
-reduction combines its operands in place and in an order that does not depend on the rank that
-computes it, so all ranks end with the same bits.
+Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A reduction combines its
+operands in place, in an order that does not depend on the rank that computes it, so that all ranks get bit-identical
+results.
 
 Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
 dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` bytes every rank sends
@@ -181,7 +181,7 @@ class Channel:
             act(into, other)  # type: ignore[operator]
 
     def barrier(self) -> Steps:
-        """Dissemination: after round k every rank has heard from 2^(k+1) ranks."""
+        """Dissemination barrier: after round k every rank has heard from 2^(k+1) ranks."""
         reach = 1
         sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:

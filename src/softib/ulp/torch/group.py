@@ -103,8 +103,8 @@ class SoftibWork(dist.Work):
 
 
 class SoftibProcessGroup(dist.ProcessGroup):
-    """Collectives over ``links``. Operations of a group run in the order of their calls, sends and
-    receives between them; ``Work.wait`` raises their errors."""
+    """Collectives over ``links``. Collectives of a group run in the order of their calls, and sends and receives
+    run between them; ``Work.wait`` raises their errors."""
 
     def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
         super().__init__(rank, size)
@@ -113,8 +113,8 @@ class SoftibProcessGroup(dist.ProcessGroup):
         self._numbers = itertools.count(1)
         self._name = self._desc = ""
 
-    # torch keeps these in the backends of a group, and this group is its own backend. Meshes of
-    # devices look for it by its name, so without one there is no FSDP and no DTensor.
+    # torch stores these attributes in the backends of a group, and this group is its own backend. Meshes of devices
+    # look up the group by its name, so FSDP and DTensor need a name.
 
     def setGroupName(self, name: str) -> None:
         """Set torch's name of this group."""
@@ -167,7 +167,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self.allreduce_coalesced(tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """Each of ``tensors`` of all, combined, at all."""
+        """Combine each of ``tensors`` of all ranks, at every rank."""
         flats, back = _flats(tensors)
 
         def begin(c: Channel) -> Steps:
@@ -196,7 +196,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     all_gather_single = _allgather_base
 
     def reduce_scatter(self, outs: list[torch.Tensor], ins: list[list[torch.Tensor]], opts: Any) -> dist.Work:
-        """``ins[0][r]`` of all, combined, to ``outs[0]`` of rank r."""
+        """Combine ``ins[0][r]`` of all ranks into ``outs[0]`` of rank r."""
         out, back = _flat(outs[0])
         flats, _ = _flats(ins[0])
         return self._run("reduce_scatter", [out], outs, lambda c: c.reduce_scatter(out, flats, opts.reduceOp), back)
@@ -211,7 +211,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     reduce_scatter_single = _reduce_scatter_base
 
     def alltoall(self, outs: list[torch.Tensor], ins: list[torch.Tensor], opts: Any = None) -> dist.Work:
-        """``ins[p]`` to ``outs[rank]`` of rank p."""
+        """Copy ``ins[p]`` to ``outs[rank]`` of rank p."""
         to, back = _flats(outs)
         flats, _ = _flats(ins)
         return self._run("all_to_all", flats, outs, lambda c: c.alltoall(to, flats), back)
@@ -219,7 +219,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     def alltoall_base(
         self, out: torch.Tensor, tensor: torch.Tensor, out_sizes: list[int], in_sizes: list[int], opts: Any = None
     ) -> dist.Work:
-        """:meth:`alltoall` of rows of one tensor, evenly where no sizes are given."""
+        """Run :meth:`alltoall` on the rows of one tensor, split evenly if no sizes are given."""
         whole, back = _flat(out)
         flat, _ = _flat(tensor)
         targets, sources = self._split(whole, out_sizes), self._split(flat, in_sizes)

@@ -8,7 +8,7 @@ end.
 The sender offers (tag, address, rkey, bytes); the receiver matches offers of one peer and tag in
 order, reads the data directly into place and confirms it. Up to ``EAGER`` bytes are part
 of the offer. This module has no tensors: memory is an address and a length.
-Links are what moves bytes (:class:`Links`): verbs, or a fake in a test.
+Links (:class:`Links`) move the bytes: verbs, or a fake in a test.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Request:
     done: bool = False
     error: Exception | None = None
     hold: Any = None
-    """Kept alive until the end: the registration of the memory."""
+    """The registration of the memory, which is kept alive until the message is done."""
 
 
 class Links(Protocol):
@@ -114,7 +114,7 @@ class Wire:
         return bool(self._sent or self._reading or any(self._wanted.values()) or any(self._anybody.values()))
 
     def isend(self, peer: int, tag: int, address: int, octets: int) -> Request:
-        """Offer ``octets`` at ``address`` to ``peer``; they must stay until the request is done."""
+        """Offer ``octets`` at ``address`` to ``peer``; the memory must not change until the request is done."""
         request = Request(peer, tag, address, octets, f"send of {octets} bytes to rank {peer}")
         if peer in self._lost:
             return self._fail(request, self._lost[peer])

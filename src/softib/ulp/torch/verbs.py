@@ -20,7 +20,7 @@ __all__ = ["Device", "VerbsLinks", "load_pyverbs", "open_device"]
 
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
-"""Folder of Debian's python3-pyverbs, which a virtual environment does not search."""
+"""Folder of Debian's python3-pyverbs, which is not on the path of a virtual environment."""
 DEVICE_VARIABLE = "SOFTIB_TORCH_DEVICE"
 PORT_ACTIVE = 4
 
@@ -31,7 +31,7 @@ def load_pyverbs() -> Any:
     try:
         import pyverbs.device
     except ImportError:
-        sys.path.append(str(DEBIAN))  # last: nothing of Debian's comes before the environment's own packages
+        sys.path.append(str(DEBIAN))  # last, so that no package of Debian precedes those of the environment
         try:
             import pyverbs.device
         except ImportError:
@@ -205,7 +205,7 @@ class VerbsLinks:
         link = self.links[peer]
         if not (link.probed or link.dead):
             link.probed = True
-            nothing = self.v.wr.SGE(self._base, 0, self._slots.lkey)  # pyverbs takes no request without one
+            nothing = self.v.wr.SGE(self._base, 0, self._slots.lkey)  # pyverbs requires at least one SGE
             wr = self.v.wr.SendWR(wr_id=PROBE, opcode=self.e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[nothing])
             wr.set_wr_rdma(0, 0)
             self._post_to(peer, link, wr)

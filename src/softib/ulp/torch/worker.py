@@ -18,7 +18,7 @@ from softib.ulp.torch.rendezvous import Request, Wire
 __all__ = ["Task", "Worker"]
 
 SPINS = 200
-"""Polls without an event before the thread sleeps for ``NAP_S``."""
+"""Number of polls without an event after which the thread sleeps for ``NAP_S``."""
 NAP_S = 50e-6
 PROBE_S = 1.0
 """After this time without an event, the worker probes the ranks that it waits for."""

@@ -1,10 +1,9 @@
-"""UFM's calls that act on devices: ports are taken out of use and into use again, and ``actions``.
-A port is isolated by disabling the switch's end of its cable.
+"""UFM's calls that act on devices: isolating and releasing ports, and ``actions``. A port is isolated by disabling the
+switch's end of its cable.
 
-Each action is a revision: the log has the account, and clients follow it as a job. An isolated
-port, with the ends of its cable, is in the database from before it is disabled until it is enabled.
-So it can be released after a restart of the service, even if the new process has never read the
-device behind it.
+Each action is a revision, so the log names the account, and clients can follow it as a job. An isolated
+port, with the ends of its cable, is in the database from before it is disabled until it is enabled. So it can be
+released after a restart of the service, even if the new process never read the device at the other end.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 ACTS = {"mark_device_unhealthy": True, "mark_device_healthy": False, "reset": None}
 """Whether each action isolates ports; None: it does both, one after the other."""
 UNKNOWN = "its state is unknown"
-"""End of the reason for a port that may have changed."""
+"""End of the message for a port that may have changed."""
 
 
 class _Ports(BaseModel):
@@ -59,7 +58,7 @@ class _Action(BaseModel):
 
 
 def add_action_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
 
     acting = threading.Lock()
 
@@ -174,8 +173,8 @@ _STATE = {True: PhysState.DISABLED, False: PhysState.POLLING}
 
 
 def _ends(reading: Reading, service: TenantService, name: str) -> tuple[CableEnd, ...]:
-    """Return both ends of the cable of a port, also if the port is down, or is isolated and has not
-    been read since."""
+    """Return both ends of the cable of a port, even if the port is down, or was isolated and has not been read
+    since."""
     rows = reading.seen
     row = rows.find(name)
     ends = () if row is None else tuple(rows.cable_end(r) for r in (row, rows.peer(row)) if r >= 0)

@@ -1,11 +1,10 @@
-"""The account of a request, and changes by it: an account of a tenant changes only the partitions
-of its tenant, and a request with an ID takes effect once."""
+"""The account of a request, and its changes: an account of a tenant changes only the partitions of its tenant, and
+a request with an ID takes effect once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated
 
@@ -56,8 +55,8 @@ def id_of(request: Request) -> str | None:
 
 
 def owner_of(account: Account) -> str:
-    """Return the text that identifies the owner of the account's request IDs. Names of tenants are
-    printable, so no other account has the same text."""
+    """Return a text that identifies the owner of the account's request IDs. Names of tenants are printable, so no
+    other account has the same text."""
     return f"{account.tenant}\n{account.name}"
 
 
@@ -70,15 +69,15 @@ def submit(
     returns: bool = False,
     repeats: bool = True,
 ) -> Future[Done]:
-    """Make a change as the request's account; for a tenant's account, within its tenant. ``pkey``:
-    P_Key of the partition in the request. ``returns``: of an undo. Without ``repeats``, the change
-    is not the one to which the request's ID refers."""
+    """Make a change as the request's account; for a tenant's account, within its tenant. ``pkey``: P_Key of the
+    partition in the request. ``returns``: of an undo. Without ``repeats``, the request's ID does not apply to this
+    change."""
     account, request_id = account_of(request), id_of(request) if repeats else None
     content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
     digest = hashlib.sha256(content).hexdigest()
     made = writer.Request(change, account.name, action, request_id, digest, owner_of(account), returns=returns)
     if account.role == "tenant":
-        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service.operators_port)
+        made.change = lambda draft: _within(draft, change, account.tenant, pkey, service)
         made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
     return service.submit(made)
 
@@ -92,9 +91,9 @@ def _canonical(body: bytes) -> bytes:
         return body
 
 
-def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operators_port: Callable[[int], str]) -> str:
-    """Make a change that only affects the tenant's partitions, and no ports of other tenants or of operators
-    (``operators_port``). The right to the partition in the request is checked before anything else in the change."""
+def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, service: TenantService) -> str:
+    """Make a change that only affects the tenant's partitions, and adds only ports of this tenant. The right to the
+    partition in the request is checked before anything else in the change."""
     named = None if pkey is None else draft.partition(pkey)
     if named is not None and named.tenant != tenant:
         raise changes.Forbidden(f"P_Key {pkey_text(named.pkey)} does not belong to {tenant}")
@@ -106,12 +105,23 @@ def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, operato
         if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
             raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
         for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
-            if whose := operators_port(guid):
+            if whose := service.operators_port(guid):
                 raise changes.Forbidden(f"port {guid_text(guid)} is {whose}; only operators may add it")
-            others = (draft.partition(k) for k in draft.memberships(guid))
-            if any(p is not None and p.tenant not in ("", tenant) for p in others):
+            owners = {p.tenant for k in draft.base.memberships(guid) if (p := draft.base.partition(k)) is not None}
+            if owners - {"", tenant}:
                 raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")
+            if tenant not in owners and not _is_assigned(draft, tenant, {guid, service.physical(guid)}):
+                raise changes.Forbidden(
+                    f"port {guid_text(guid)} is not assigned to {tenant}; an operator assigns it with "
+                    f"PUT /tenants/v1/tenants/{tenant}"
+                )
     return text
+
+
+def _is_assigned(draft: Draft, tenant: str, guids: set[int]) -> bool:
+    """Return whether one of ``guids`` is assigned to the tenant, or any port is."""
+    one = draft.tenant(tenant)
+    return one is not None and (one.ports is None or not {guid_text(g) for g in guids}.isdisjoint(one.ports))
 
 
 def _authorised(draft: Draft, done: Done, tenant: str) -> None:

@@ -1,6 +1,7 @@
 """The OpenAPI document of UFM's interface: the answer of each call, as in UFM's reference and its clients.
 
-Answers are built as plain mappings, because a page may have 100,000 rows; a test compares them with this document.
+Answers are built as plain mappings, for speed, because a page may have 100,000 rows; a test compares them with this
+document.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Severity = Literal["Info", "Warning", "Critical"]
 
 
 class Empty(TypedDict):
-    """Nothing: the change is durable."""
+    """An empty answer: the change is durable."""
 
 
 class Qos(TypedDict):
@@ -278,8 +279,8 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("post", "/reports/{kind}"): ReportId,
     ("get", "/reports/{number}"): Report,
 }
-"""Method and path → the answer on success; for other calls it is declared with the function: a
-text, or an aggregation tree."""
+"""Method and path → the answer on success. The answers of other calls (a text, or an aggregation tree) are declared
+with their functions."""
 ERRORS = {
     "400": "the request is not possible",
     "401": "no account has these credentials",
@@ -293,7 +294,7 @@ ERRORS = {
 
 
 def describe_answers(app: FastAPI) -> None:
-    """Enter the answers of success in the document of ``app``."""
+    """Add the answers on success to the document of ``app``."""
     document = app.openapi()
     schemas = document["components"]["schemas"]
     for (method, path), answer in ANSWERS.items():

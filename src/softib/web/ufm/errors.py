@@ -1,4 +1,4 @@
-"""The answer to an error: a status and one line in ``error``. An error with ``details`` adds its keys."""
+"""The answer to an error: a status and one line in ``error``. If an error has ``details``, their keys are added."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Reading:
 
 
 def add_fabric_calls(app: FastAPI, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
 
     @app.get("/resources/ports")
     def ports(

@@ -1,4 +1,4 @@
-"""Ports, systems and links of the fabric in UFM's form, each created on request: the cost of one port
+"""Ports, systems and links of the fabric in UFM's form. Each is created on request, so that the cost of one port
 does not depend on the size of the fabric."""
 
 from __future__ import annotations

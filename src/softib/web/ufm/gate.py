@@ -1,10 +1,8 @@
-"""The entrance to the REST interfaces that change something: their paths, access to them, and the
-size limit of a request.
+"""Access control of the REST interfaces that change something: their paths, accounts, and the size limit of a request.
 
-UFM has three prefixes that differ in how a client identifies itself: ``/ufmRest`` by name and
-password, ``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. A browser that was
-given a name and a password sends them with the requests of every site, so a request from a page of
-another site must not change anything.
+UFM has three prefixes that differ in how a client identifies itself: ``/ufmRest`` by name and password, ``/ufmRestV2``
+by a client certificate, ``/ufmRestV3`` by a token. A browser that has a name and a password sends them with the
+requests of every site, so a request from another site's page must not change anything.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
 PAGE = "/tenants/v1"
 """The prefix whose credentials are also accepted for the page."""
 BY_NAME = ("/ufmRest", "/tenants/v1")
-"""Prefix of requests that accept a name and a password."""
+"""Prefix of the requests that accept a name and a password."""
 TENANTS = {
     True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
     False: (
@@ -108,7 +106,8 @@ class Gate:
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
 
     async def _look(self, scope: Scope, receive: Receive, send: Send, account: Account | None) -> None:
-        """Serve the page and its interface, which show the fabric of all tenants."""
+        """Serve the page and its interface. They show the fabric of all tenants, so accounts of tenants are
+        refused."""
         if account is None:
             await _answer(scope, send, 401, "missing or wrong credentials: give the name and password of an account")
         elif account.role == "tenant":
@@ -117,7 +116,8 @@ class Gate:
             await self.outer(scope, receive, send)
 
     def _remembered(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
-        """Return the account of a name and password that were right before, without a thread or the database."""
+        """Return the account for a name and password that were verified before; this needs neither a thread nor the
+        database."""
         kind, _, value = headers.get(b"authorization", "").partition(" ")
         if prefix not in BY_NAME or kind.lower() != "basic" or CERTIFICATE in scope.get("state", {}):
             return None
@@ -132,7 +132,7 @@ class Gate:
         if account is not None and prefix != "/ufmRestV3":
             return account
         if prefix != "/ufmRest" and kind in ("basic", "bearer") and value and prefix != "/ufmRestV2":
-            # Clients send the token as it is, or as the name of a Basic pair without a password.
+            # Clients send the token itself, or as the name in a Basic pair without a password.
             pair = _pair(value)
             for token in (value, pair[0] if pair and not pair[1] else ""):
                 if token and (account := self.accounts.by_token(token)) is not None:
@@ -189,9 +189,8 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return whether UTF-8 can encode the text of a JSON body. JSON can escape half of a surrogate
-    pair (U+D800), which neither the database nor an answer can store. Other flaws are for the
-    application."""
+    """Return whether UTF-8 can encode the text of a JSON body. JSON can escape half of a surrogate pair (U+D800),
+    which neither the database nor an answer can store. Other flaws are handled by the application."""
     if b"\\ud" not in body.lower():
         return True
     try:

@@ -27,7 +27,7 @@ RELEASE = "6.19.1"
 KINDS = {"port": 328, "trap": 256, "node": 332, "sweep": 1310, "manager": 1311, "finding": 702, "source": 1312}
 """Maps kinds of the monitor's events to UFM's event ids."""
 DOWN = {"port": 329, "node": 331}
-"""Ids of events about something that disappeared."""
+"""Ids of events about items that disappeared."""
 SEVERITY = {"info": "Info", "warning": "Warning", "error": "Critical"}
 UNHEALTHY = 702
 TELEMETRY = {
@@ -54,7 +54,7 @@ class _External(BaseModel):
 
 
 def add_monitoring_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_application(app, served, service)
     _add_events(app, served, reading)
     _add_bad_ports(app, served, service, reading)
@@ -169,8 +169,8 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
 
 def _peer(service: TenantService, end: CableEnd) -> dict[str, Any]:
-    """Return the other end of an isolated port's cable at the time of isolation: the monitor may
-    not have read it since."""
+    """Return the other end of an isolated port's cable as of the isolation, because the monitor may not have read
+    it since."""
     ports = list(service.state.isolated.values())
     peer = next((one for port in ports if port.has(end.end) for one in port.ends if one.end != end.end), None)
     if peer is None:
@@ -185,20 +185,16 @@ def _peer(service: TenantService, end: CableEnd) -> dict[str, Any]:
 def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
     def unhealthy_rows() -> list[dict[str, Any]]:
         """Return the ports that are bad by the rules over counters, and those that are disabled."""
-        rows, seen, out = reading.rows, reading.seen, list[dict[str, Any]]()
+        rows, out = reading.rows, list[dict[str, Any]]()
         for f in served.now.rules:
             for place in f.where if f.severity > Severity.INFO else ():
                 row = None if place.portnum is None else rows.find(f"{place.guid:x}_{place.portnum}")
                 if row is not None:
-                    out.append(_unhealthy(f.code, f.message, rows.port(row)))
+                    out.append(_unhealthy(f.code, f.message, with_peer(row)))
         names = {one["port"] for one in out}
         for row in rows.disabled.tolist():
-            document, kept = rows.port(row), seen.find(rows.name(row))
-            before = {} if kept is None else seen.port(kept)
-            document |= {key: text for key, text in before.items() if key.startswith("peer")}
-            if "peer" not in document:
-                document |= _peer(service, rows.cable_end(row))
-            out += [_unhealthy("isolated", "the port is disabled", document)] * (document["name"] not in names)
+            if rows.name(row) not in names:
+                out.append(_unhealthy("isolated", "the port is disabled", with_peer(row)))
         disabled = {rows.cable_end(row).end for row in rows.disabled.tolist()}
         for name, port in list(service.state.isolated.items()):
             row = rows.find(name)
@@ -206,6 +202,14 @@ def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading
                 why = f"isolated at {_time(port.at_s)}, but it is not disabled now; release or isolate it"
                 out += [_unhealthy("isolated", why, rows.port(row))] * (rows.name(row) not in names)
         return out
+
+    def with_peer(row: int) -> dict[str, Any]:
+        """Return a port with the other end of its cable: while the link is down, as last read or as isolated."""
+        rows, seen = reading.rows, reading.seen
+        document, kept = rows.port(row), seen.find(rows.name(row))
+        before = {} if kept is None else seen.port(kept)
+        document |= {key: text for key, text in before.items() if key.startswith("peer")}
+        return document if "peer" in document else document | _peer(service, rows.cable_end(row))
 
     def _unhealthy(code: str, message: str, port: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -231,7 +235,7 @@ def _add_bad_ports(app: FastAPI, served: Served, service: TenantService, reading
 
     @app.get("/resources/isolated_ports")
     def isolated() -> list[dict[str, Any]]:
-        """Return those of the ports that are outside of the subnet because their links are down."""
+        """Return the ports among them that are cut off from the subnet because their links are down."""
         return [one for one in unhealthy_rows() if one["state"] == "Down"]
 
     @app.get("/monitoring/session/0/data")

@@ -51,14 +51,14 @@ class _Object(BaseModel):
 
 
 def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
 
     def done(request: Request, body: _Object, action: str, change: Change, pkey: int | None = None) -> str:
         return f"app/jobs/{submit(service, request, f'{action} {body.id}', change, pkey=pkey).result().revision}"
 
     @app.post("/{domain}/{kind}")
     def create_object(request: Request, domain: str, kind: Kind, body: _Object) -> str:
-        """A network or port was created, or bound."""
+        """Handle a created or bound network or port."""
         return update_object(request, domain, kind, body.id, body)
 
     @app.put("/{domain}/{kind}/{number}")
@@ -81,7 +81,7 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/{domain}/{kind}/{number}")
     def remove_object(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
-        """A network or port was deleted; 404 if it does not exist, which the driver treats as success."""
+        """Handle a deleted network or port; 404 if it does not exist, which the driver treats as success."""
         tenant = account_of(request).tenant
         if kind == "Network":
 
@@ -107,7 +107,8 @@ def _pkey(network: _Object) -> int:
 
 
 def _put_network(draft: Draft, pkey: int, name: str, tenant: str) -> str:
-    """A repeated request has no effect; a P_Key in use for another purpose is refused."""
+    """Create the partition of a network. A repeated request has no effect; a P_Key in use for another purpose is
+    refused."""
     partition = draft.partition(pkey)
     if partition is None:
         return changes.create(draft, pkey, Options(name=name, tenant=tenant or None))

@@ -128,7 +128,7 @@ def _guid(service: TenantService, partition: Partition, guid: int, member: Membe
 
 
 def add_partition_calls(app: FastAPI, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_questions(app, service)
     _add_changes(app, service)
     _add_removals(app, service)

@@ -1,4 +1,4 @@
-"""UFM's calls for work that takes time: ``jobs`` and ``reports``. A job is a revision of the
+"""UFM's calls for long operations: ``jobs`` and ``reports``. A job is a revision of the
 partitions: it is completed when the tables contain the change. A report is created at once, from
 the monitor's data."""
 
@@ -31,7 +31,7 @@ they appear, which may never happen: their job counts as completed."""
 
 
 def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     reports: OrderedDict[int, dict[str, Any]] = OrderedDict()
     lock = threading.Lock()
 

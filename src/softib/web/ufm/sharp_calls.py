@@ -53,7 +53,7 @@ class _Jobs:
 
 
 def add_sharp_calls(app: FastAPI, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     jobs = _Jobs(service.folder / FILE)
 
     def one(app_id: str) -> dict[str, Any]:

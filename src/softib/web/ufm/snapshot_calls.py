@@ -18,12 +18,12 @@ __all__ = ["add_snapshot_calls"]
 
 
 def add_snapshot_calls(app: FastAPI, reading: Reading) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     last: tuple[FabricRows, dict[str, Any]] | None = None
 
     @app.get("/app/fabric_snapshot")
     def snapshot(hash: str = "") -> dict[str, Any]:
-        """The labels of cabled ports and a digest of them; no labels if ``hash`` is equal to that digest."""
+        """The labels of cabled ports and their digest; without labels if ``hash`` equals the digest."""
         nonlocal last
         rows = reading.rows
         if last is None or last[0] is not rows:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field, ValidationError
 
-from softib.errors import InputError
+from softib.errors import InputError, os_reason
 from softib.input_files import json_document
 from softib.tenants.service import TenantService
 from softib.web.events import Event
@@ -46,7 +46,7 @@ class _Syslog(BaseModel):
 
 
 class _Sender:
-    """Sends what ``setting`` selects."""
+    """Sender of the logs and events that ``setting`` selects."""
 
     def __init__(self, served: Served):
         self.served, self.setting = served, _Syslog()
@@ -59,7 +59,7 @@ class _Sender:
             try:
                 handler = logging.handlers.SysLogHandler(setting.address)
             except OSError as error:
-                raise InputError(f"destination {setting.destination[:64]!r}: {error.strerror or error}") from None
+                raise InputError(f"destination {setting.destination[:64]!r}: {os_reason(error)}") from None
             handler.setLevel(setting.level)
             handler.setFormatter(logging.Formatter("softib: %(levelname)s: %(message)s"))
             handler.handleError = lambda record: None  # type: ignore[method-assign]  # a lost datagram is no event
@@ -83,7 +83,7 @@ class _Sender:
 
 
 def add_syslog_calls(app: FastAPI, served: Served, service: TenantService) -> None:
-    """Add the calls, and restore the setting of an earlier process."""
+    """Add the calls to ``app``, and restore the setting of an earlier process."""
     path, sender = service.folder / FILE, _Sender(served)
     if path.exists():
         sender.use(_read(path))

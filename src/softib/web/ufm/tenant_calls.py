@@ -3,7 +3,7 @@ isolation, dry runs, accounts, import and export."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -34,8 +34,9 @@ class _Body(BaseModel, extra="forbid", strict=True):
     """A body of softib's own interface: an unknown name is an error, not a default."""
 
 
-class _Limit(_Body):
+class _Limits(_Body):
     limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
+    ports: list[str] | Literal["any"] | None = None
 
 
 class _New(_Body):
@@ -94,6 +95,7 @@ class _Undone(_Made):
 class _Tenant(BaseModel):
     name: str
     limit: int
+    ports: list[str] | Literal["any"]
     partitions: int
 
 
@@ -149,7 +151,7 @@ class _Token(BaseModel):
 
 
 def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
-    """Enter the calls."""
+    """Add the calls to ``app``."""
     _add_tenants(app, service)
     _add_revisions(app, service)
     _add_whole(app, service)
@@ -163,18 +165,35 @@ def _row(revision: Revision) -> dict[str, Any]:
 def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.get("/tenants")
     def tenants(request: Request) -> list[_Tenant]:
-        """Tenants, their limits and the number of partitions of each."""
+        """Tenants, their limits and ports, and the number of partitions of each."""
         account = account_of(request)
         listed = [
             t for t in list(service.state.tenants.values()) if account.role != "tenant" or t.name == account.tenant
         ]
-        return [_Tenant(**asdict(t), partitions=service.state.partitions_of(t.name)) for t in listed]
+        return [
+            _Tenant(
+                name=t.name,
+                limit=t.limit,
+                ports="any" if t.ports is None else list(t.ports),
+                partitions=service.state.partitions_of(t.name),
+            )
+            for t in listed
+        ]
 
     @app.put("/tenants/{name}")
-    def put_tenant(request: Request, name: str, body: _Limit) -> _Made:
-        """Enter a tenant, or change its limit."""
+    def put_tenant(request: Request, name: str, body: _Limits) -> _Made:
+        """Enter a tenant, or change its limit and ports: PortGUIDs, or any. Without ``ports`` those of a tenant stay,
+        and a new one has none."""
         operator_of(request)
-        change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
+        given = None if body.ports is None or body.ports == "any" else sorted({*map(parse_guid, body.ports)})
+
+        def change(draft: Draft) -> str:
+            old = draft.tenant(name)
+            ports = tuple(map(guid_text, given or ())) if body.ports != "any" else None
+            if body.ports is None and old is not None:
+                ports = old.ports
+            return changes.put_tenant(draft, Tenant(name, body.limit, ports))
+
         return _Made(revision=submit(service, request, "put tenant", change).result().revision)
 
     @app.delete("/tenants/{name}")
@@ -223,7 +242,8 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revision(
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
     ) -> _RevisionRows:
-        """One change with its rows; with ``wait_s``, the answer waits until it is more than durable."""
+        """One change with its rows; with ``wait_s``, the answer waits until the change has been processed further
+        than being durable."""
         operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
@@ -252,7 +272,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
-        """Permit a P_Key to be assigned again: ports that do not answer do not have it."""
+        """Permit a P_Key to be assigned again, because the ports that do not answer do not have it."""
         operator_of(request)
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.release(draft, key, service.clock(), service.quarantine.occupied)
@@ -337,7 +357,7 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
         old = draft.partition(p.pkey)
         options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
         before = old.members if old else {}
-        # Neither format contains the names of hosts with which members were added.
+        # Neither format contains the host names with which members were added.
         members = {g: replace(m, host=before[g].host) if g in before else m for g, m in p.members.items()}
         changes.set_members(draft, p.pkey, members, options, service.view.room)
         if p.everyone:

@@ -32,7 +32,7 @@ def costs_of(name: str, profile: DeviceProfile = PROFILES["EDR"]) -> Costs:
     processor for the time of posting; the rest of the time that a program needs to see a message
     occupies no processor. Ranks of a host copy at its rate."""
     s = machine(name)
-    sockets = name == "tcp"  # whose profile includes all of this
+    sockets = name == "tcp"  # the profile of tcp includes all of these costs
     memory_ps = 1e3 / profile.copy_gbytes
     return Costs(
         Overheads(

@@ -3,9 +3,9 @@ first ranks of the hosts by libnbc, segment after segment.
 
 Facts about ``ompi/mca/coll/han`` of 5.0.9: its priority is 35 in 5.0 (above tuned's 30, so it comes
 first) and 0 in 4.1 (never used); 4.0 does not have it. Segments have 64 KiB. The lower level uses
-tuned, the upper level libnbc. Simple algorithms are not used, so parts of neighbouring segments
-overlap like its tasks t0 to t3. All-gather, gather, scatter and barrier are sequences of blocking
-collectives. They use tuned between the hosts too, because libnbc has no blocking collectives.
+tuned, the upper level libnbc. HAN's simple algorithms are not used: parts of neighbouring segments overlap, as its
+tasks t0 to t3 do. All-gather, gather, scatter and barrier are sequences of blocking collectives. They use tuned between
+the hosts too, because libnbc has no blocking collectives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from softib.workloads.mpi.scattering import BARRIERS
 __all__ = ["HAN", "SEGMENT", "takes_han"]
 
 SEGMENT = 65_536
-"""Octets of a segment (coll_han_bcast_segsize, …_reduce_segsize, …_allreduce_segsize)."""
+"""Bytes of a segment (coll_han_bcast_segsize, …_reduce_segsize, …_allreduce_segsize)."""
 LIBNBC_SMALL = 65_536
 """Bytes from which libnbc uses chains."""
 Table = dict[str, Callable[..., None]]
@@ -41,7 +41,7 @@ def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
 
 
 class _Last:
-    """The last rows of the members of a view: ``p.last``, by their number in the view."""
+    """The last row of each member of a view: ``p.last``, indexed by the member's number in the view."""
 
     def __init__(self, whole: np.ndarray, members: np.ndarray):
         self._whole, self._members = whole, members
@@ -131,7 +131,7 @@ class _Levels:
             _by_tuned(table, collective, View(self.p, members, at), count)
 
     def reduce_up(self, piece: int) -> None:
-        """libnbc's ireduce to the first leader (nbc_ireduce.c)."""
+        """Add libnbc's ireduce to the first leader (nbc_ireduce.c)."""
         at, count = self.pieces[piece]
         n = len(self.leaders)
         if n > 2 and count >= 1 << (n.bit_length() - 1):
@@ -142,7 +142,7 @@ class _Levels:
         REDUCES[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def broadcast_up(self, piece: int) -> None:
-        """libnbc's ibcast from the first leader (nbc_ibcast.c)."""
+        """Add libnbc's ibcast from the first leader (nbc_ibcast.c)."""
         at, count = self.pieces[piece]
         octets = count * self.p.element
         name = "linear" if len(self.leaders) <= FEW else "binomial" if octets < LIBNBC_SMALL else "chain"
@@ -150,8 +150,8 @@ class _Levels:
         BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
-        """The ``started`` parts begin with the task. At its end the leaders wait for all of these,
-        and for the ``blocking`` parts."""
+        """Add a task: the ``started`` parts begin with it. At its end the leaders wait for all of these, and for the
+        ``blocking`` parts."""
         begin, ends = self.p.last[self.leaders].copy(), []
         for start in started:
             self.p.last[self.leaders] = begin
@@ -192,7 +192,7 @@ def reduce(p: Program, count: int, each: int) -> None:
 
 
 def bcast(p: Program, count: int, each: int) -> None:
-    """Broadcast to the leaders, and in each host (mca_coll_han_bcast_intra)."""
+    """Broadcast to the leaders, and then in each host (mca_coll_han_bcast_intra)."""
     at = _Levels(p, each, count)
     _pipelined(at, {0: at.broadcast_up}, {1: lambda s: at.below(BCASTS, "bcast", s)})
 
@@ -207,13 +207,13 @@ def allgather(p: Program, count: int, each: int) -> None:
 
 
 def gather(p: Program, count: int, each: int) -> None:
-    """Gather in each host, and of the leaders (mca_coll_han_gather_intra_simple, which HAN uses)."""
+    """Gather in each host, then from the leaders (mca_coll_han_gather_intra_simple, which HAN uses)."""
     inside(GATHERS, "gather", p, count, each)
     between(GATHERS, "gather", p, count, each)
 
 
 def scatter(p: Program, count: int, each: int) -> None:
-    """Scatter to the leaders, and in each host (mca_coll_han_scatter_intra)."""
+    """Scatter to the leaders, and then in each host (mca_coll_han_scatter_intra)."""
     between(SCATTERS, "scatter", p, count, each)
     inside(SCATTERS, "scatter", p, count, each)
 
@@ -226,13 +226,13 @@ def barrier(p: Program, count: int, each: int) -> None:
 
 
 def inside(table: Table, collective: str, p: Program, count: int, each: int) -> None:
-    """A collective of blocks of ``count`` elements inside every host."""
+    """Add a collective of blocks of ``count`` elements inside every host."""
     for members in _hosts(p, each):
         _by_tuned(table, collective, View(p, members, int(members[0]) * count), count)
 
 
 def between(table: Table, collective: str, p: Program, count: int, each: int) -> None:
-    """A collective of the leaders, with the blocks of their hosts."""
+    """Add a collective of the leaders, with the blocks of their hosts."""
     _by_tuned(table, collective, View(p, _hosts(p, each)[:, 0].copy(), 0), count * each)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["mpi_part", "rails_of"]
 
 SHARP_PAYLOAD = 256
-"""Octets of one operation of a latency tree (docs/simulate.md)."""
+"""Bytes of one operation of a latency tree (docs/simulate.md)."""
 MOST_RAILS = 2
 """Largest number of ports over which one message is striped (the default of UCX_MAX_RNDV_RAILS is 2)."""
 
@@ -76,11 +76,11 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
 
 
 def _sharp(job: Mpi, rows: np.ndarray, collective: str, profile: DeviceProfile) -> JobMessages:
-    """An all-reduce in the switches. The library posts operations of at most
+    """Return an all-reduce in the switches. The library posts operations of at most
     :data:`SHARP_PAYLOAD` bytes one after another, each with the processor time of a send, a receive
     and a step of a reduction. Before that, ranks of a host reduce to the first of them, and
-    afterwards they get the result from it, with binomial trees in its memory. The time of both is
-    placed before the operations."""
+    afterwards they get the result from it, with binomial trees in its memory. The time of both is added before the
+    operations."""
     if collective != "allreduce" or job.iterations > 1:
         raise InputError("algorithm sharp is for mpi-allreduce, of one iteration")
     costs = costs_of(job.machine, profile)

@@ -35,11 +35,13 @@ class Program:
     """The program of ``ranks`` ranks. Each step of a rank waits for the previous one, unless the
     caller passes dependencies.
 
-    ``element``: bytes of an element. ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` per
-    call. ``copy_ps``: time to copy a byte within a rank. ``version``: of Open MPI, whose rules
-    choose the algorithms of collectives that consist of other collectives. ``moves``: the effect of
-    each operation on the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add",
-    receive, offset, count)``, to execute a schedule symbolically.
+    * ``element``: bytes of an element.
+    * ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` per call.
+    * ``copy_ps``: time to copy a byte within a rank.
+    * ``version``: release of Open MPI, whose rules choose the algorithms of collectives that consist of other
+      collectives.
+    * ``moves``: the effect of each operation on the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or
+      ``("add", receive, offset, count)``, to execute a schedule symbolically.
     """
 
     def __init__(
@@ -89,14 +91,14 @@ class Program:
     def send(
         self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
     ) -> np.ndarray:
-        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may reuse the buffer.
-        ``blocking``: with MPI_Send, otherwise MPI_Isend."""
+        """Let ``rank[k]`` send ``data`` to ``to[k]``, and wait until it may reuse the buffer. ``blocking``: with
+        MPI_Send, otherwise MPI_Isend."""
         rows = self._add(Kind.SEND, rank, to, data, needs=needs, blocking=blocking)
         self._now(rank, rows)
         return rows
 
     def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
-        """``rank[k]`` receives ``data``."""
+        """Let ``rank[k]`` receive ``data``."""
         rows = self._add(Kind.RECV, rank, source, data, needs=needs)
         self._now(rank, rows)
         return rows
@@ -104,31 +106,31 @@ class Program:
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """MPI_Sendrecv: both operations run at once and end before the next step; return (sends,
-        receives). Open MPI posts the receive, and sends with MPI_Send."""
+        """Add MPI_Sendrecv: both operations run at once and end before the next step; return (sends, receives). Open
+        MPI posts the receive, and sends with MPI_Send."""
         receives = self._add(Kind.RECV, rank, source, into)
         sends = self._add(Kind.SEND, rank, to, out, blocking=True)
         self.last[rank, 0], self.last[rank, 1] = receives, sends
         return sends, receives
 
     def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
-        """``rank[k]`` adds the received data to ``data`` of its buffer."""
+        """Let ``rank[k]`` add the received data to ``data`` of its buffer."""
         ps = np.round(data.count * self.element * self.reduce_ps + self.reduce_ns * 1000)
         rows = self._add(Kind.COMPUTE, rank, -1, data, ps, receives)
         self._now(rank, rows)
         return rows
 
     def copy(self, rank: np.ndarray, count: Any) -> None:
-        """``rank[k]`` copies ``count`` elements within its memory."""
+        """Let ``rank[k]`` copy ``count`` elements within its memory."""
         data = Data.of(-1, count, len(rank))
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, data, np.round(data.count * self.element * self.copy_ps), -2))
 
     def compute(self, rank: np.ndarray, ns: float) -> None:
-        """``rank[k]`` computes for ``ns`` nanoseconds."""
+        """Let ``rank[k]`` compute for ``ns`` nanoseconds."""
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), round(ns * 1000), -2))
 
     def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
-        """``rank[k]`` continues when ``needs[j][k]`` of every j have ended (MPI_Waitall)."""
+        """Let ``rank[k]`` continue when ``needs[j][k]`` of every j have ended (MPI_Waitall)."""
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), 0, -2, needs))
 
     def _now(self, rank: np.ndarray, rows: np.ndarray) -> None:

@@ -70,16 +70,23 @@ Three = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Release:
-    """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs per hop.
-    ``ll_nvlink``: factor on an LL hop inside a node with several nodes. ``ll_share``: share of a ring's
-    bandwidth that LL gets; ``ll_share_inside``: the same of all-gather, reduce-scatter and broadcast
-    inside a node. ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2, more); ``ll128_bw``: of a
-    channel by GPU, ``ll128_of``: by collective in releases that distinguish them; ``ll_max``: GB/s of
-    all channels by GPU (1 node), or by processor (2, more). ``plateau``: factor on a large ring's
-    latency. ``overhead``: a ring's hop takes at least the network's posting time. ``old``: the release
-    counts channels before they are doubled, with at most 235 GB/s on an A100 and NVLink's faster speed
-    for trees on two nodes (2.8.4), and runs a tree with LL and Simple up, then down, while later ones
-    do both at once."""
+    """One release.
+
+    * ``base``: µs of LL, LL128, Simple by algorithm.
+    * ``nvlink`` and ``net``: µs per hop.
+    * ``ll_nvlink``: factor on an LL hop inside a node if there are several nodes.
+    * ``ll_share``: share of a ring's bandwidth that LL gets.
+    * ``ll_share_inside``: the same of all-gather, reduce-scatter and broadcast inside a node.
+    * ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2, more).
+    * ``ll128_bw``: GB/s of a channel with LL128 by GPU, ``ll128_of``: the same by collective, in releases that
+      distinguish collectives.
+    * ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more).
+    * ``plateau``: factor on a large ring's latency.
+    * ``overhead``: a ring's hop takes at least the network's posting time.
+    * ``old``: a release like 2.8.4. It counts channels before they are doubled, allows at most 235 GB/s on an A100,
+      and uses NVLink's faster speed for trees on two nodes. It runs a tree with LL and Simple up, then down; later
+      releases do both at once.
+    """
 
     name: str
     base: dict[Algorithm, Three]

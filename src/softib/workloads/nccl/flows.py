@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_OCTETS", "Flows", "adapter_of", "flows_of"]
 
 MOST_OCTETS = 1 << 30
-"""Octets of one message: longer flows are several messages of one connection."""
+"""Bytes of one message: longer flows are several messages of one connection."""
 
 
 @dataclass(frozen=True)

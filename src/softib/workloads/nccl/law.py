@@ -92,7 +92,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
     inside, across = r.nvlink[a][i] * scale, r.net[a][i] * scale
     if (
         a == Algorithm.TREE and by.protocol == Protocol.SIMPLE
-    ):  # 2.8.4 includes a chunk of 256 KiB; the later constants do not
+    ):  # the constants of 2.8.4 include a chunk of 256 KiB; later ones do not
         inside, across = (RELEASES["2.30"].nvlink[a][i] * scale, RELEASES["2.30"].net[a][i] * scale)
     if nodes > 1 and by.protocol == Protocol.LL:
         inside *= r.ll_nvlink
@@ -287,6 +287,6 @@ def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[
         return (inside, 2 * depth), passes, (1.0 if nodes <= 2 else 2.0) / passes
     if a == Algorithm.COLLNET:
         return (2 * min(1, m.gpus - 1), 1), 1.0, 1.0
-    if a == Algorithm.NVLS:  # NCCL's constants are of the whole operation
+    if a == Algorithm.NVLS:  # NCCL's constants are for the whole operation
         return (1, min(nodes - 1, 1)), 1.0, 1.0
     return (0, max(1, (ranks - 1).bit_length())), float(ranks - 1), 1.0

@@ -27,14 +27,21 @@ MAX_GPUS = 1024
 
 @dataclass(frozen=True)
 class Gpu:
-    """``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell). ``nvlink_gbytes``: GB/s of
-    all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …, src/graph/topo.h).
-    ``channels``: of a ring inside a node. ``nvls``: whether NVSwitch can reduce. ``pcie_gbytes``: GB/s
-    of its 16 lanes of PCIe, as NCCL counts them (12 for the third generation, PCI_WIDTH in
-    src/graph/topo.h, and twice as much for each later one). ``tflops``: dense bf16 (V100: fp16) of the
-    vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB) and
-    ``memory_gb`` (its size; V100: of DGX-1's later version): likewise. ``pci``: vendor and device by
-    the PCI ID list. ``ll128``: whether the library uses LL128 by default."""
+    """One GPU model.
+
+    * ``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell).
+    * ``nvlink_gbytes``: GB/s of all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …,
+      src/graph/topo.h).
+    * ``channels``: number of channels of a ring inside a node.
+    * ``nvls``: whether NVSwitch can reduce.
+    * ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 for the third generation, PCI_WIDTH in
+      src/graph/topo.h, and twice as much for each later one).
+    * ``tflops``: rate of dense bf16 (V100: fp16) in the vendor's data sheet.
+    * ``multiprocessors``, ``memory_gbytes`` (GB/s, of the A100 with 80 GB) and ``memory_gb`` (size of the memory; V100:
+      that of DGX-1's later version) are also from the data sheet.
+    * ``pci``: numbers of vendor and device in the PCI ID list.
+    * ``ll128``: whether the library uses LL128 by default.
+    """
 
     name: str
     index: int
@@ -75,12 +82,20 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the link);
-    ``cpu``: the processor's vendor; ``gpudirect`` as in :data:`GPUDIRECT`; ``sharp``: whether the
-    switches reduce; ``gpu_nic_gbps``: measured rate between GPUs and one adapter in one direction (0:
-    from the link and ``gpudirect``); ``per_process``: GPUs that one process drives (nccl-tests'
-    ``-g``); ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's node. ``constants``:
-    parameters of section ``nccl`` fitted to its own measurements; ``measured``: these measurements."""
+    """One node.
+
+    * ``gpus``: number of GPUs, of model ``gpu``.
+    * ``nics``: number of adapters, whose links have the data rate ``nic_gbps``.
+    * ``cpu``: the processor's vendor.
+    * ``gpudirect``: a key of :data:`GPUDIRECT`.
+    * ``sharp``: whether the switches reduce.
+    * ``gpu_nic_gbps``: measured rate between GPUs and one adapter in one direction (0: it follows from the
+      link and ``gpudirect``).
+    * ``per_process``: GPUs that one process drives (nccl-tests' ``-g``).
+    * ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's node.
+    * ``constants``: parameters of section ``nccl`` that were fitted to measurements of this machine.
+    * ``measured``: these measurements.
+    """
 
     name: str
     gpu: Gpu
@@ -192,8 +207,8 @@ MACHINES = {
 BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
 """A GPU's name alone means the vendor's node."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
-"""Links up to this rate (Gb/s) make each machine the default: the vendor's node with adapters of
-this generation. Above the last one it is dgx-b300."""
+"""The fastest links (Gb/s) for which each machine is assumed: the vendor's node with adapters of that
+generation. For faster links than the last it is dgx-b300."""
 
 
 def machine_of(name: str) -> Machine:

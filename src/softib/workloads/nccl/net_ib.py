@@ -125,10 +125,9 @@ def _over_trees(run: Run) -> bool:
 
 
 def _tree_part(run: Run) -> JobMessages:
-    """An all-reduce over the aggregation tree of each rail, each with an equal share of the bytes.
-    It begins after launch, NVLink and the latency of the whole operation (the law counts the latter
-    together with the network's latency). A GPU sends to its adapter at most at the rate of all its
-    channels."""
+    """Return an all-reduce over the aggregation tree of each rail, each with an equal share of the bytes. It begins
+    after launch, NVLink and the latency of the whole operation (the law counts the latter together with the network's
+    latency). A GPU sends to its adapter at most at the rate of all its channels."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
     rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))

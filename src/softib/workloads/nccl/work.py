@@ -14,8 +14,8 @@ __all__ = ["BUFFER", "LL128_OCTETS", "LL_OCTETS", "STEPS", "Work", "work_of"]
 STEPS = 8
 """Steps of a connection's buffer (NCCL_STEPS)."""
 BUFFER = {Protocol.LL: 524_288, Protocol.LL128: 4_915_200, Protocol.SIMPLE: 4_194_304}
-"""Octets of a connection's buffer: LL 8 lines of 16 bytes for 512 threads, LL128 120 words for
-640, Simple 4 MiB; each 8 times."""
+"""Bytes of a connection's buffer: LL 8 lines of 16 bytes for 512 threads, LL128 120 words for 640, Simple 4 MiB; each 8
+times."""
 PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1)}
 """Share of payload in the bytes written."""
 THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}

@@ -35,18 +35,23 @@ class Kind(IntEnum):
 class Schedule:
     """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
 
-    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation:
-    -1; a receive: or :data:`ANY`); ``size`` int64 bytes (a computation: 0); ``tag`` int64;
-    ``compute_ps`` int64 (of a computation); ``processor`` int32: the processor of the rank that the
-    operation occupies. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]``
-    have ended; where ``on_start`` (bool, parallel to ``needs``) is set, when that operation has
-    begun. ``labels``: locations of operations for error messages (None or empty: the number in its
-    rank). ``acknowledged``: a send ends with its acknowledgement, like completions of a queue pair,
-    and not when it is passed to the adapter. ``processors``: number of processors shared by all
-    ranks (0: each has its own); rank r uses processor r modulo this. ``blocking`` (bool[n], or
-    None: no send is): sends of a program that waits until the buffer is free (MPI_Send, not
-    MPI_Isend), which some libraries send differently. ``rate_gbps`` (float64[n], or None): the
-    static rate of a send's message (0: that of the library's messages).
+    * ``rank`` int32.
+    * ``kind`` uint8 (:class:`Kind`).
+    * ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`).
+    * ``size`` int64 bytes (a computation: 0).
+    * ``tag`` int64.
+    * ``compute_ps`` int64 (of a computation).
+    * ``processor`` int32: the processor of the rank that the operation occupies.
+    * ``needs``: operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where
+      ``on_start`` (bool, parallel to ``needs``) is set, when that operation has begun.
+    * ``labels``: locations of operations for error messages (None or empty: the number in its rank).
+    * ``acknowledged``: a send ends with its acknowledgement, like completions of a queue pair, and not when it is
+      passed to the adapter.
+    * ``processors``: number of processors shared by all ranks (0: each has its own); rank r uses processor r modulo
+      this.
+    * ``blocking`` (bool[n], or None: no send is): sends of a program that waits until the buffer is free (MPI_Send,
+      not MPI_Isend), which some libraries send differently.
+    * ``rate_gbps`` (float64[n], or None): the static rate of a send's message (0: that of the library's messages).
     """
 
     name: str

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint", "storage"]
 
 COMMAND, RESPONSE = 64, 16
-"""Octets of a command and a response capsule: a submission and a completion queue entry (NVM
-Express Base Specification 2.0, 3.3.3)."""
+"""Bytes of a command and a response capsule: a submission and a completion queue entry (NVM Express Base Specification
+2.0, 3.3.3)."""
 STAGES = 8
 """Largest number of rows of one request, for their order."""
 

@@ -72,16 +72,16 @@ class Rows:
         return self.add(0, hosts, hosts, ("program", line), 1, Opcode.COMPUTE, delay_ps)
 
     def wait(self, rows: np.ndarray, needed: np.ndarray) -> None:
-        """``rows[k]`` waits for ``needed[k]``."""
+        """Let ``rows[k]`` wait for ``needed[k]``."""
         self._waits.append(np.asarray(rows, np.int64))
         self._needs.append(np.asarray(needed, np.int64))
 
     def request(self, asks: np.ndarray, ends: np.ndarray) -> None:
-        """Request k begins with row ``asks[k]`` and ends with the arrival of ``ends[k]``."""
+        """Let request k begin with row ``asks[k]`` and end with the arrival of ``ends[k]``."""
         self._requests.append(np.stack([asks, ends], axis=1))
 
     def part(self) -> JobMessages:
-        """Return all rows as a part."""
+        """Return all rows as messages of the job."""
         columns = {name: np.concatenate(arrays) for name, arrays in self._columns.items()}
         order = np.argsort(columns["key"], kind="stable")
         place = np.empty(len(order), np.int64)
@@ -105,9 +105,9 @@ class Rows:
 
 
 def barrier(rows: Rows, hosts: np.ndarray, entered: np.ndarray) -> np.ndarray:
-    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k, each host sends to the
-    host 2^k further on, after it has received the messages of all earlier rounds. ``entered``: the
-    row after which each host enters; returns the row with which each leaves."""
+    """Add a dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k, each host sends to the host 2^k further
+    on, after it has received the messages of all earlier rounds. ``entered``: the row after which each host enters;
+    returns the row with which each leaves."""
     n, here = len(hosts), np.arange(len(hosts))
     heard: list[np.ndarray] = []
     rows.begin_phase()

@@ -58,7 +58,7 @@ def number_end(data, at):
 
 @kernel
 def number_in(data, at, end):
-    """Return the value of the digits in between."""
+    """Return the value of the digits between two positions."""
     value = 0
     for i in range(at, end):
         value = value * 10 + (data[i] - 48)

@@ -173,7 +173,7 @@ class _Reader:
         self._made(m.row)
 
     def _written(self, ns: int) -> None:
-        """Write earlier WRITEs to this rank: the last one of each queue pair."""
+        """Let the next operation wait for earlier WRITEs to this rank: for the last one of each queue pair."""
         came = self.posts.written.get(self.rank)
         if not came:
             return

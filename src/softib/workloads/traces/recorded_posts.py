@@ -25,7 +25,7 @@ DATAGRAMS = 4
 NO_QP = (-1, 0, 0)
 NO_ONE: tuple[list[int], list[tuple[int, int, int]]] = ([], [])
 GRH_OCTETS = 40
-"""Octets of the GRH area before the payload in a datagram's receive buffer (IBA 11.4.1.1)."""
+"""Bytes of the GRH area before the payload in a datagram's receive buffer (IBA 11.4.1.1)."""
 
 
 @dataclass(slots=True)

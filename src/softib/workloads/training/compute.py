@@ -109,7 +109,7 @@ def _attention(model: Transformer, heads: float, size: float, micro_batch: int, 
     s, count = model.sequence, heads * micro_batch
     if model.flash_attention:
         one = 2 * _unwritten_us(on, s, size, s, count)
-        return Passes(one, 2.5 * one)  # scores again, and two products for each of the two (Dao et al. 2022)
+        return Passes(one, 2.5 * one)  # recompute the scores, and two products for each of the two (Dao et al. 2022)
     pair = on.product_us(s, s, size, count) + on.product_us(s, size, s, count)
     softmax, dropout = 4, 5
     return Passes(pair, 2 * pair) + on.moved((softmax + dropout) * count * s * s, (6 + dropout) * count * s * s)

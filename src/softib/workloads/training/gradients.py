@@ -42,13 +42,12 @@ PERSISTENT = 100_000
 class Lists:
     """Costs in µs that stage 3 of DeepSpeed 0.3.13 adds to its collectives.
 
-    An all-gather fills a buffer with zeros, makes a view of it for each rank in Python, and passes the list of
-    these views; torch gathers into another buffer, and copies a piece of it into each view
-    (``_allgather_param``; ``allgather`` of torch's ProcessGroupNCCL.cpp). Gradients are all-reduced, because
-    ``contiguous_gradients`` is off by default: flattened, divided, summed, and copied back
-    (``buffered_reduce_fallback``, deepspeed/runtime/zero/stage3.py). After the optimizer, the vectors below the
-    threshold are gathered together, and copied piece by piece for each vector and rank
-    (``_allgather_params``)."""
+    An all-gather fills a buffer with zeros, makes a view of it for each rank in Python, and passes the list of these
+    views. torch gathers into another buffer, and copies a piece of it into each view (``_allgather_param``;
+    ``allgather`` of torch's ProcessGroupNCCL.cpp). Gradients are all-reduced, because ``contiguous_gradients`` is off
+    by default: flattened, divided, summed, and copied back (``buffered_reduce_fallback``,
+    deepspeed/runtime/zero/stage3.py). After the optimizer, the vectors below the threshold are gathered together, and
+    copied piece by piece for each vector and rank (``_allgather_params``)."""
 
     gather_rank_us: float
     """All-gather, for each rank: two views (Python's, and torch's of the other buffer) and a copy."""

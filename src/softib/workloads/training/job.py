@@ -154,9 +154,9 @@ def figures_of(
 
 
 def states_gb(step: Step) -> float:
-    """Return GB of weights, gradients and Adam's states of one GPU: 2 bytes, those of a gradient, and 12
-    per parameter; ZeRO's stages 1 to 3 divide first the states, then gradients, then weights among the
-    replicas (Rajbhandari et al., SC 2020, sections 3.1 and 5)."""
+    """Return GB of weights, gradients and Adam's states of one GPU. A parameter has 2 bytes of weights,
+    the bytes of its gradient, and 12 of states. ZeRO's stages 1 to 3 divide first the states, then gradients, then
+    weights among the replicas (Rajbhandari et al., SC 2020, sections 3.1 and 5)."""
     shared = [step.layout.data if step.zero >= stage else 1 for stage in (1, 2, 3)]
     octets = ADAM / shared[0] + step.gradient_octets / shared[1] + ELEMENT / shared[2]
     return step.weights * octets / 1e9
@@ -178,10 +178,9 @@ def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_g
 
 
 def parts_of(step: Step, took_us: float) -> dict[str, float]:
-    """Return the parts of a step, in µs of the mean stage: computing and optimizer, collectives of
-    tensor and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v
-    passes of a micro-batch), and the rest: messages that are not hidden, and stages that wait for the
-    longest one."""
+    """Return the parts of a step, in µs of the mean stage: computing and optimizer, collectives of tensor and of expert
+    groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v passes of a micro-batch), and the
+    rest. The rest is messages that are not hidden, and waiting for the slowest stage."""
     lay = step.layout
     compute = step.layer.times(step.layers * lay.interleave) + step.head.times(1 / lay.pipeline)
     micro = lay.micro_batches

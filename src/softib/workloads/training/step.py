@@ -42,11 +42,17 @@ class Exchanged:
 
 @dataclass(frozen=True)
 class Step:
-    """A step to run. ``processor``: the computing model; ``overlap``:
-    gradients are sent during the backward pass; ``adapters`` int64[nodes, nics];
-    ``gradient_octets``: bytes of one gradient; ``nccl``: its version; ``zero``: ZeRO's stage, 0 to 3;
-    ``sequence_parallel``: a tensor group also shares the operations between its layers;
-    ``gather_lists``: collectives of ZeRO stage 3 take lists of tensors."""
+    """A step to run.
+
+    * ``processor``: the computing model.
+    * ``overlap``: gradients are sent during the backward pass.
+    * ``adapters`` int64[nodes, nics].
+    * ``gradient_octets``: bytes of one gradient.
+    * ``nccl``: its version.
+    * ``zero``: ZeRO's stage, 0 to 3.
+    * ``sequence_parallel``: a tensor group also shares the operations between its layers.
+    * ``gather_lists``: collectives of ZeRO stage 3 take lists of tensors.
+    """
 
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:

@@ -80,7 +80,7 @@ def wrong_bits(t, port, code, lanes, n):
 
 @inner
 def idle(t, port, passed):
-    """Errors of ``passed`` picoseconds of symbols on the link into ``port``."""
+    """Count the bit errors of ``passed`` picoseconds of symbols on the link into ``port``."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
     ber = t.fault_rate[port, BER]
     bits = LANE_GBPS[code] * lanes * passed * 1e-3

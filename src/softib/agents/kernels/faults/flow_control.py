@@ -171,7 +171,7 @@ LAST, RUN = 0, 1
 
 @inner
 def update_ps(t, port):
-    """Picoseconds of 65,536 symbol times of a lane into ``port``."""
+    """Return the picoseconds of 65,536 symbol times of a lane into ``port``."""
     return np.float64(TICK_FS[speed_code(t, port)]) * UPDATE_SYMBOLS / FS_PER_PS
 
 

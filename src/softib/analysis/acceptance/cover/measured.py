@@ -147,7 +147,8 @@ def _kinds(routes: CoverRoutes) -> np.ndarray:
 
 
 def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (typical share, its spread) of the plan that each kind carried in all rounds."""
+    """Return the typical share of its planned load that each kind carried in all rounds, and the spread of that
+    share."""
     many = int(kind.max(initial=0)) + 1
     usual, spread = np.full(many, np.nan), np.zeros(many)
     every = np.concatenate(ratios) if ratios else np.zeros(0)
@@ -160,8 +161,8 @@ def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _typical(values: np.ndarray) -> tuple[float, float]:
-    """Return (median, median deviation from it) of the better half, because one slow link slows
-    many flows, including those whose acknowledgements cross it."""
+    """Return the median of the better half and the median deviation from it. The other half is left out, because one
+    slow link slows many flows, including those whose acknowledgements cross it."""
     better = values[values >= np.median(values)]
     usual = float(np.median(better))
     return usual, float(np.median(np.abs(better - usual)))
@@ -207,10 +208,9 @@ def _lacking(ratio: np.ndarray, usual: Any, spread: Any, least: float = TOLERANC
 
 
 def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Remove from ``named`` channels that are near one with a clearly larger loss: traffic that a
-    slow link does not carry to or from a switch is also missing on other links of that switch or of
-    the next one. A slow link into a switch reduces the traffic of the links to most of its hosts;
-    either of the losses may be larger."""
+    """Remove victims from ``named``: channels near one with a clearly larger loss. Traffic that a slow link does not
+    carry to or from a switch is also missing on other links of that switch or of the next one. A slow link into a
+    switch reduces the traffic of the links to most of its hosts; either of the losses may be larger."""
     network = routes.network
     owner = np.full(network.n_channels, -1)
     owner[: network.n_links] = network.link_owner

@@ -31,12 +31,16 @@ class AdaptiveGroups:
 
 @dataclass(frozen=True)
 class CoverRoutes:
-    """``network``: the routes between the measuring ports, whose rows are its hosts. ``port``
-    int64[channels]: the fabric's port that sends into each channel. ``channel`` int64[ports] is the
-    inverse, -1 if no measuring port's route can use the port. ``directions`` int64: the sending
-    ports of all live cables. ``gbps`` float64[ports]: rate of each port's link. ``groups``: None
-    without adaptive routing. ``pod`` int64[hosts]: the part of the fabric below the top tier to
-    which each measuring port belongs."""
+    """The routes between the measuring ports of a cover run.
+
+    * ``network``: the routes between the measuring ports, whose rows are its hosts.
+    * ``port`` int64[channels]: the fabric's port that sends into each channel.
+    * ``channel`` int64[ports] is the inverse, -1 if no measuring port's route can use the port.
+    * ``directions`` int64: the sending ports of all live cables.
+    * ``gbps`` float64[ports]: rate of each port's link.
+    * ``groups``: None without adaptive routing.
+    * ``pod`` int64[hosts]: the part of the fabric below the top tier to which each measuring port belongs.
+    """
 
     fabric: Fabric
     network: Network
@@ -49,8 +53,8 @@ class CoverRoutes:
 
 
 def cover_routes(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: FabricEnds, adaptive: bool) -> CoverRoutes:
-    """The routes of tables ``lft`` between ``ends``. ``adaptive``: follow the tables of adaptive
-    routing where switches have them."""
+    """Return the routes of tables ``lft`` between ``ends``. ``adaptive``: follow the tables of adaptive routing where
+    switches have them."""
     gbps = port_gbps(fabric)
     rates = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, rates.min() if len(rates) else 1.0)

@@ -45,7 +45,7 @@ def reach(net, t, s, dlid, last, mark):
         t.stack[n] = at
         n += 1
         t.stamp[at] = mark
-        t.gain[at] = -1  # a circle ends here, without a route
+        t.gain[at] = -1  # the route loops here
         c = net.chan_at[at, net.lft[at, dlid]]
         if c < 0:
             break

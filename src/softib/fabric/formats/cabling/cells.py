@@ -121,8 +121,8 @@ def rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str,
 
 
 def without_port(device: str, port: str) -> str:
-    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the word
-    ``port``: ``leaf-3`` stays."""
+    """Return the device without its port: ``Server 1`` for ``Server 1 IB Port 1`` with port ``IB Port 1``. Only for
+    labels with the word ``port``: ``leaf-3`` stays."""
     if "port" in port.lower() and device.lower().endswith(" " + port.lower()):
         return device[: -len(port)].rstrip() or device
     return device

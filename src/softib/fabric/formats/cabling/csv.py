@@ -30,7 +30,7 @@ import numpy as np
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.formats.cabling import cells
-from softib.fabric.formats.cabling.encodings import decode
+from softib.fabric.formats.cabling.encodings import text_of
 from softib.fabric.formats.cabling.headings import Layout, normal
 from softib.fabric.formats.cabling.plan import CablingPlan, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
@@ -61,8 +61,8 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
 
 def sheets_of(path: str | Path) -> list[Sheet]:
     """Return the sheets of the list at ``path``: one for a text file, all for a workbook."""
-    data = content(path, kind="cabling list").data
-    return sheets_of_workbook(data, shown_name(path)) if is_workbook(data) else [sheets_of_text(decode(data))]
+    data, name = content(path, kind="cabling list").data, shown_name(path)
+    return sheets_of_workbook(data, name) if is_workbook(data) else [sheets_of_text(text_of(data, name))]
 
 
 def parse_workbook(data: bytes, file: str) -> CablingPlan:
@@ -193,8 +193,8 @@ class _Row:
         return row[at] if 0 <= at < len(row) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Return the cables of this row. Include the cable that continues in the row below if its
-        first end is in cells merged with this row's."""
+        """Return the cables of this row. A cable that continues in the row below is included if the cells of its first
+        end are merged with this row's."""
         first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
         others = [e for e in others if e[0] or e[1]]
         same = above is not None and self.filled and above["node"][0] == self.get("node0")

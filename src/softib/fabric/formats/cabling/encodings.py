@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from softib.errors import UnreadableFile
 from softib.fabric.formats.cabling.sheet import sheets_of_text
 
-__all__ = ["decode"]
+__all__ = ["decode", "text_of"]
 
 WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1251", "koi8-r", "cp866")
 """Excel's encodings in western and central Europe and in Russia, those of older Macs, and the older Russian ones."""
 ASIAN = {"gb18030": ("gb2312", 0xB0, 0xD7), "cp932": ("cp932", 0x81, 0x97), "cp949": ("euc_kr", 0xB0, 0xC8)}
-"""Excel's encodings in China, Japan and Korea. With each: the national standard that it contains,
-and the first and last lead byte of that standard's common characters (GB 2312 and JIS X 0208 level
-1, KS X 1001 Hangul)."""
+"""Excel's encodings in China, Japan and Korea. Each has the national standard that it contains, and the first and last
+lead byte of that standard's common characters (GB 2312 and JIS X 0208 level 1, KS X 1001 Hangul)."""
 HEAD_CHARACTERS = 1 << 14
 COMMON = 0.75
 
@@ -51,6 +51,15 @@ def decode(data: bytes) -> str:
     if len(asian) == 1:
         return asian[0]
     return text if len(asian) > 1 or not with_headings or _has_headings(text) else next(iter(with_headings.values()))
+
+
+def text_of(data: bytes, name: str) -> str:
+    """Return the text of the list ``name``. Raises :class:`UnreadableFile` for binary data: a NUL among other
+    characters."""
+    text = decode(data)
+    if "\0" in text.rstrip("\0"):
+        raise UnreadableFile(f"{name}: binary data (a NUL byte); give a cabling list as text or as a workbook (.xlsx)")
+    return text
 
 
 def _has_headings(text: str) -> bool:

@@ -53,8 +53,8 @@ Family = list[str]
 
 @dataclass(frozen=True)
 class NameProposal:
-    """Proposed names: ``names`` by node row as in the plan; ``agree`` of ``rows`` rows agree; and a
-    pair (plan's name, fabric's name) for each device."""
+    """Proposed node names. ``names`` holds the plan's name of each node row; ``agree`` of the plan's ``rows`` rows
+    agree with them; each device has a pair (plan's name, fabric's name)."""
 
     fabric: Fabric
     names: dict[int, str]
@@ -282,8 +282,8 @@ class _Matching:
         self.problems.append(Problem(plan.files[int(plan.file[row])], int(plan.line[row]), text))
 
     def find_unnamed(self) -> None:
-        """Find rows with an unknown planned adapter whose port exists but leads to an adapter
-        without a name, and set that reason."""
+        """Set the reason of ends whose planned adapter is unknown while the planned port at the other end leads to an
+        adapter without a name."""
         f = self.fabric
         times = Counter(self.index.names)
         for row, end in self.why:

@@ -22,7 +22,7 @@ import numpy as np
 from softib.errors import UnknownFormat
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
-from softib.fabric.formats.cabling.encodings import decode
+from softib.fabric.formats.cabling.encodings import text_of
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.node_description import normal_label, plain_name, portnum_of_label
@@ -38,11 +38,11 @@ __all__ = ["CablingPlan", "join_plans", "mark_repeats", "read_plan", "write_plan
 class CablingPlan:
     """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
 
-    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`; 0 = needs the
-    fabric), exact if the plan is a fabric. Unknown: empty text, u 0, length NaN, medium
-    ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of
-    the same cable, -1 = none. ``conflict`` marks rows with a port that an earlier row cables
-    elsewhere; they are problems too. ``file`` is the row's index in ``files``.
+    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`), or 0 if the label can be resolved
+    only with the fabric. It is exact if the plan is a fabric. Unknown values are stored as empty text, u 0, length NaN,
+    medium ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of the same cable,
+    -1 = none. ``conflict`` marks rows with a port that an earlier row cables elsewhere; they are problems too. ``file``
+    is the row's index in ``files``.
     """
 
     format: str
@@ -161,9 +161,8 @@ class CablingPlan:
 
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     """Fill ``repeats`` and ``conflict`` from the names alone; return the reason for each conflict.
-    Racks distinguish devices with equal names, and GUIDs those of a fabric.
-    :mod:`softib.diags.cabling_plan.compare` repeats this by port, because the names of one port may
-    differ in form.
+    Devices with equal names are distinguished by rack, or by GUID if the plan is a fabric.
+    :mod:`softib.diags.cabling_plan.compare` repeats the search by port, because one port may have several names.
     """
     used: dict[tuple[str, str, str], int] = {}
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
@@ -232,9 +231,10 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     start = head(path, 1 << 16)
     if is_workbook(start):
         return csv.parse_workbook(content(path, kind="workbook").data, shown_name(path))
-    if csv.looks_like_cabling(decode(start)):
+    text = text_of(start, shown_name(path))
+    if csv.looks_like_cabling(text):
         got = content(path)
-        plan = csv.parse_cabling(decode(got.data), shown_name(path))
+        plan = csv.parse_cabling(text_of(got.data, shown_name(path)), shown_name(path))
         if got.flaw:
             plan.problems.append(Problem(shown_name(path), got.data.count(b"\n") + 1, got.flaw))
         return plan
@@ -243,8 +243,8 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     try:
         result = registry.read(path, **options)
     except UnknownFormat:
-        if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(decode(start)).rows):
-            csv.parse_cabling(decode(start), shown_name(path))  # raises, listing the headings
+        if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(text).rows):
+            csv.parse_cabling(text, shown_name(path))  # raises, listing the headings
         raise
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
     plan.path, plan.files = shown_name(path), (shown_name(path),)

@@ -161,8 +161,9 @@ def _has_ports(layout: Layout) -> bool:
 
 
 def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
-    """Return ``Source, , Destination, , Length`` over ``Device, Port, Device, Port,`` as one line.
-    A group ends where the next one begins. A cell above an empty cell (often merged downwards) is used alone."""
+    """Join a line of ends (``Source, , Destination, , Length``) and the fields below it (``Device, Port, Device,
+    Port,``) into one line. A group ends where the next one begins. A cell above an empty cell (often merged downwards)
+    is used alone."""
     out, group = [], ""
     for i in range(max(len(groups), len(fields))):
         above, one = (line[i] if i < len(line) else "" for line in (groups, fields))
@@ -175,8 +176,8 @@ def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
 
 def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
     """Fill the cells below a merged cell with its value; return the number of filled rows. A column
-    counts as merged if it has gaps and no value repeats in consecutive rows. ``only``: fill these
-    rows regardless."""
+    counts as merged if it has gaps and no value repeats in consecutive rows. Rows in ``only`` are filled in any
+    case."""
     used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
     values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]
     if only is None and (all(values) or any(a and a == b for a, b in pairwise(values))):
@@ -210,7 +211,7 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
         if has_formulas:
             _find_formulas(sheets, openpyxl.load_workbook(io.BytesIO(data)))
         return sheets
-    except Exception as error:  # openpyxl raises what its XML and ZIP libraries do
+    except Exception as error:  # openpyxl passes on the exceptions of its XML and ZIP libraries
         raise UnreadableFile(
             f"{name}: cannot read this workbook ({type(error).__name__}); save the sheet as CSV"
         ) from None
@@ -276,7 +277,7 @@ def _sheet(sheet: Any) -> Sheet:
     ports = {at for name, at in plain.layout.column.items() if name[:-1] in ("port", "hca")}
     for part in sheet.merged_cells.ranges:
         at = part.min_col - 1
-        if part.min_row - 1 > plain.head and at not in ports:  # a merged port is a breakout cable's
+        if part.min_row - 1 > plain.head and at not in ports:  # a merged port belongs to a breakout cable
             for row in rows[part.min_row : part.max_row]:
                 row[at] = rows[part.min_row - 1][at]
                 plain.merged += 1

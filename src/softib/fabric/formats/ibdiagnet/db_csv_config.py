@@ -54,7 +54,7 @@ def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
 
 
 def ports(writer: SectionWriter, s: Section) -> None:
-    """PORTS: all components of PortInfo."""
+    """Read PORTS: all components of PortInfo."""
     rows, port = writer.ports(s)
     legal = _legal_values(writer, port)
     info, quiet = writer.f.port_info, s.column("PortState", writer.problems)[rows] == 0 if s.has("PortState") else None
@@ -119,7 +119,7 @@ def _port_guids(writer: SectionWriter, guid: np.ndarray, port: np.ndarray) -> No
 
 
 def extended_port_info(writer: SectionWriter, s: Section) -> None:
-    """Mellanox speeds: bit 0 is FDR10."""
+    """Read EXTENDED_PORT_INFO, the Mellanox speeds: bit 0 is FDR10."""
     rows, port = writer.ports(s)
     for k, name in enumerate(("LinkSpeedSupported", "LinkSpeedEnabled", "LinkSpeedActive")):
         if s.has(name):
@@ -128,7 +128,7 @@ def extended_port_info(writer: SectionWriter, s: Section) -> None:
 
 
 def switches(writer: SectionWriter, s: Section) -> None:
-    """SWITCHES: SwitchInfo. The linear table can hold from one LID to all unicast LIDs. A P_Key
+    """Read SWITCHES: SwitchInfo. The linear table can hold from one LID to all unicast LIDs. A P_Key
     table has at most the length that softib supports."""
     rows, node = writer.nodes(s)
     keep = writer.f.is_switch[node]
@@ -143,7 +143,7 @@ def switches(writer: SectionWriter, s: Section) -> None:
 
 
 def sms(writer: SectionWriter, s: Section) -> None:
-    """Subnet managers."""
+    """Read SM_INFO: the subnet managers."""
     if not s.has("NodeGUID", "PortNumber", "SmState", "Priority"):
         return
     writer.records.add("sm")
@@ -161,7 +161,7 @@ def sms(writer: SectionWriter, s: Section) -> None:
 
 
 def pkeys(writer: SectionWriter, s: Section) -> None:
-    """P_Key tables."""
+    """Read PKEY: the P_Key tables."""
     names = ("BlockNum", "Index", "PKey", "Membership")
     if not s.has("NodeGUID", "LocalPortNum", *names):
         return
@@ -179,7 +179,7 @@ def pkeys(writer: SectionWriter, s: Section) -> None:
 
 
 def port_labels(writer: SectionWriter, s: Section) -> None:
-    """Labels printed on ports."""
+    """Read the labels printed on ports."""
     if s.has("NodeGUID", "PortNum", "Label"):
         rows, port = writer.ports(s)
         labels = s.text("Label")

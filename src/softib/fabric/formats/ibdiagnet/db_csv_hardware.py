@@ -1,6 +1,6 @@
 """Sections of a .db_csv with parts of switches that have failed: POWER_SUPPLIES (units that are present and not ok) and
-FANS_SPEED (fans that stand still, or are slower than the device's minimum). They become findings of the tool
-(``Source.reported``). Columns as ibdiagnet writes them; those that a file lacks are ignored.
+FANS_SPEED (fans that have stopped or turn more slowly than the device's minimum). They become findings reported by
+ibdiagnet (``Source.reported``). Columns as ibdiagnet writes them; those that a file lacks are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PRESENT = frozenset({"1", "yes", "true", "present", "ok"})
 
 
 def power_supplies(writer: SectionWriter, s: Section) -> None:
-    """POWER_SUPPLIES: units that are present and not ok, and what of them is not."""
+    """Report from POWER_SUPPLIES the units that are present and not ok, with the states that are not ok."""
     states = {name: s.text(name) for name in _POWER if s.has(name)}
     present = s.text("IsPresent") if s.has("IsPresent") else None
     units = s.text("PSUIndex") if s.has("PSUIndex") else [""] * len(s.rows)
@@ -35,7 +35,8 @@ def power_supplies(writer: SectionWriter, s: Section) -> None:
 
 
 def fans(writer: SectionWriter, s: Section) -> None:
-    """FANS_SPEED: fans that stand still, or turn more slowly than the device's minimum, if it is stated."""
+    """Report from FANS_SPEED the fans that have stopped, or turn more slowly than the minimum that the device
+    states."""
     if not s.has("FanSpeed"):
         return
     speed = s.column("FanSpeed", writer.problems)

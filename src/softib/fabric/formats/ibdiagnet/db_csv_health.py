@@ -197,7 +197,7 @@ def _counters(writer: SectionWriter, s: Section, table: Mapping[str, tuple[str, 
 
 
 def counters(writer: SectionWriter, s: Section) -> None:
-    """PM_INFO: PortCounters, their extended forms, and the details of errors and discards."""
+    """Read PM_INFO: PortCounters, their extended forms, and the details of errors and discards."""
     if _counters(writer, s, names.COUNTERS, writer.f.counters):
         writer.records.add("counters")
     if any(s.has(c) for columns in names.DETAIL_COUNTERS.values() for c in columns):
@@ -208,7 +208,7 @@ def counters(writer: SectionWriter, s: Section) -> None:
 
 
 def deltas(writer: SectionWriter, s: Section) -> None:
-    """PM_DELTA: increase of each counter by port between the two readings of one run (dtype
+    """Read PM_DELTA: the increase of each counter by port between the two readings of one run (dtype
     ``COUNTERS``)."""
     grown = np.zeros(writer.f.sizes.ports, COUNTERS)
     if _counters(writer, s, names.COUNTERS, grown):
@@ -216,7 +216,7 @@ def deltas(writer: SectionWriter, s: Section) -> None:
 
 
 def temperatures(writer: SectionWriter, s: Section) -> None:
-    """TEMP_SENSING: chip temperature of each device in degrees Celsius."""
+    """Read TEMP_SENSING: the chip temperature of each device in degrees Celsius."""
     if s.has("CurrentTemperature"):
         rows, node = writer.nodes(s)
         _degrees(writer, s, "CurrentTemperature", rows, node, writer.f.node_temperature)
@@ -234,7 +234,7 @@ def _degrees(writer: SectionWriter, s: Section, name: str, rows: np.ndarray, at:
 
 
 def cables(writer: SectionWriter, s: Section) -> None:
-    """CABLE_INFO: EEPROM contents of cables and modules; a length without a unit is ignored."""
+    """Read CABLE_INFO: the EEPROM contents of cables and modules; a length without a unit is ignored."""
     rows, port = writer.ports(s)
     f = writer.f
     for column, medium in names.CABLE_LENGTHS.items():
@@ -262,7 +262,7 @@ def cables(writer: SectionWriter, s: Section) -> None:
 
 
 def fec(writer: SectionWriter, s: Section) -> None:
-    """FEC_MODE: active mode in ibdiagnet's numbering."""
+    """Read FEC_MODE: the active mode in ibdiagnet's numbering."""
     if s.has("FECActv"):
         rows, port = writer.ports(s)
         value = s.column("FECActv", writer.problems)[rows]
@@ -273,7 +273,7 @@ def fec(writer: SectionWriter, s: Section) -> None:
 
 
 def fec_extended(writer: SectionWriter, s: Section) -> None:
-    """PORT_INFO_EXTENDED: the attribute itself (IBA 14.2.5.19)."""
+    """Read PORT_INFO_EXTENDED: the attribute itself (IBA 14.2.5.19)."""
     rows, port = writer.ports(s)
     image = np.zeros((writer.f.sizes.ports, PortInfoExtended.size), np.uint8)
     image[:, : writer.f.port_info_ext.shape[1]] = writer.f.port_info_ext
@@ -285,8 +285,7 @@ def fec_extended(writer: SectionWriter, s: Section) -> None:
 
 
 def firmware(writer: SectionWriter, s: Section) -> None:
-    """NODES_INFO and GENERAL_INFO_SMP: firmware version and PSID; the extended version where it is
-    not 0.0.0."""
+    """Read NODES_INFO and GENERAL_INFO_SMP: firmware version and PSID; the extended version unless it is 0.0.0."""
     rows, node = writer.nodes(s)
     for version in names.FIRMWARE:
         if not s.has(*version):
@@ -306,7 +305,7 @@ def firmware(writer: SectionWriter, s: Section) -> None:
 
 
 def adaptive_routing(writer: SectionWriter, s: Section) -> None:
-    """AR_INFO: adaptive routing capabilities and state of each switch, columns named as in
+    """Read AR_INFO: the adaptive routing capabilities and state of each switch, columns named as in
     ibdiagnet."""
     rows, node = writer.nodes(s)
     if not len(rows):
@@ -319,7 +318,7 @@ def adaptive_routing(writer: SectionWriter, s: Section) -> None:
 
 
 def reported(writer: SectionWriter, sections: Iterable[Section]) -> None:
-    """WARNINGS_* and ERRORS_*: ibdiagnet's own findings, in file order."""
+    """Read WARNINGS_* and ERRORS_*: ibdiagnet's own findings, in file order."""
     for s in sections:
         severity, _, complaint = s.name.partition("_")
         if not s.has("EventName", "Summary"):

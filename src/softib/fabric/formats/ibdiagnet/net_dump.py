@@ -8,9 +8,9 @@ Columns and headings differ between versions of ibdiagnet: a column is found by 
 switch port has a label (``1/1/1``: ASIC, cage and port), which its line maps to a number; the
 number of an adapter port is the last number of its label (``B184D0F0/0/0/1``: PCI address and
 port). The format does not state node types. Every switch has a section, so a neighbour without one
-is an adapter, or a switch that the scan did not reach. The form of its labels decides. If the
-labels are plain numbers, it is a switch if three cables, two at one LID, or one at a port number
-above 4 lead to it. Its GUID is the NodeGUID.
+is an adapter, or a switch that the scan did not reach. The form of its labels decides. If the labels are plain numbers,
+it is a switch if three cables lead to it, or two to one LID, or one to a port number above 4. The GUID of a neighbour
+is its NodeGUID.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Reader:
         self.current = -1
 
     def switch(self, number: int, match: re.Match[str]) -> None:
-        """``"NAME", VENDOR, GUID, LID N``."""
+        """Read a heading: ``"NAME", VENDOR, GUID, LID N``."""
         guid = parse_guid(match[3])
         lid = parse_lid(match[4], number, self.problems)
         self.current = self.records.add_node(

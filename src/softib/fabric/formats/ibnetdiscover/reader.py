@@ -7,9 +7,8 @@ line for each of its cabled ports::
     [3]     "H-e41d2d03005cf34c"[1](e41d2d03005cf34c)       # "host HCA-1" lid 3 4xFDR
 
 Sources: the output of infiniband-diags' ibnetdiscover (also ``-g`` and ``-f``), of ibdiagnet2 (port
-labels in parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist has no
-comments: node names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as PortInfo
-bits).
+labels in parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist has no comments. It has node
+names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as PortInfo bits).
 """
 
 from __future__ import annotations

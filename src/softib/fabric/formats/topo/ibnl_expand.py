@@ -8,10 +8,10 @@ ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/
 * a wire is followed from every chip port: out through the board's port into the board above, or
   down into a part; if it ends at an empty slot or at an unconnected label, the port is unused
   (manual page, NOTE-1);
-* width and speed stated at the lowest level win (NOTE-2), then the lesser of the two ends; the
-  default is 4x and 2.5G. ibutils 1.5.7 deviates from its manual: it uses only the arrow of the
-  highest level, of the end that it walks last. softib follows the manual; the 25 shipped systems
-  state the same on every level, so they are not affected.
+* a width or speed stated at a lower level overrides one stated above it (NOTE-2); of the two ends, the lesser value
+  counts; the default is 4x and 2.5G. ibutils 1.5.7 deviates from its manual: it uses only the highest-level arrow of
+  the end that it walks last. softib follows the manual. The 25 shipped systems state the same on every level, so both
+  rules agree on them.
 """
 
 from __future__ import annotations

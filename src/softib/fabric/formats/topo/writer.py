@@ -1,9 +1,8 @@
-"""Write ``.topo`` files and, in the same folder, the IBNL descriptions of their system types. Types
-are generic and contain only data of the fabric: ``SW36-MT52000-EDR`` is one switch chip of 36
-ports labelled P1 … P36 with DeviceID 52000, ``CA2-…`` an adapter; any other system (several chips,
-other labels) gets a type ``NAME-SYS1``, ``NAME-SYS2`` … where NAME is the file's stem, shared by
-systems that are built alike. :func:`softib.fabric.formats.topo.reader.read` finds the descriptions
-in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Types are not named after real
+"""Write ``.topo`` files and, in the same folder, the IBNL descriptions of their system types. Types are generic and
+contain only data of the fabric. ``SW36-MT52000-EDR`` is one switch chip with DeviceID 52000 and 36 ports labelled P1 …
+P36; ``CA2-…`` is an adapter. Any other system (several chips, other labels) gets a type ``NAME-SYS1``, ``NAME-SYS2`` …,
+where NAME is the file's stem; systems that are built alike share a type. :func:`softib.fabric.formats.topo.reader.read`
+finds the descriptions in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Types are not named after real
 products, since the fabric may consist of others.
 
 ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (each is noted).

@@ -27,7 +27,7 @@ enum va_kind { VA_AH, VA_CQ, VA_MR, VA_MW, VA_PD, VA_QP, VA_SRQ, VA_KINDS };
 
 struct va_device {
     struct ibv_device device;
-    char behind[256];           /* mlx5dv and others read past the structure */
+    char behind[256];           /* mlx5dv and others read beyond the structure */
     const struct sv_device *of;
     uint32_t objects[VA_KINDS]; /* of this process */
 };
@@ -94,8 +94,8 @@ struct va_srq {
     uint64_t at;
     struct ve_spin lock;        /* of the poster */
     uint32_t events, users;
-    uint32_t freed;             /* receives so far whose completion was polled */
-    uint32_t there;             /* bytes of the ring that have pages */
+    uint32_t freed;             /* number of receives so far whose completion was polled */
+    uint32_t there;             /* number of bytes of the ring that have pages */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;
@@ -164,7 +164,7 @@ int va_wake_writer(uint32_t number);
 void va_channel_join(struct va_cq *c, struct va_channel *ch);
 void va_channel_leave(struct va_cq *c);
 
-/* Objects whose events are delivered; events of others are stale. */
+/* Objects to which events are delivered; an event of any other object is stale. */
 void va_enroll(void *object);
 void va_dismiss(void *object);
 
@@ -182,9 +182,9 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int va_free_dm(struct ibv_dm *dm);
 struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
-/* Register a region; also of memory that the application did not allocate. */
+/* Register a region; its memory need not belong to the application. */
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
-/* Free the handle of a region; the region stays, or was freed before. */
+/* Free the handle of a region, without the region. */
 void va_forget_mr(struct ibv_mr *mr);
 /* Wait until no copy uses a key's memory, and free its entry. */
 void va_free_key(struct softib_key *k);

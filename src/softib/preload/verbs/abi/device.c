@@ -22,7 +22,7 @@ static struct va_device *devices;
 static unsigned devices_n;
 static bool ready;
 
-/* In a forked child, which owns no objects of its parent. */
+/* Called in a forked child, which owns no objects of its parent. */
 static void forget(void)
 {
     va_engine.waiting = NULL;
@@ -56,7 +56,7 @@ static void refuse(int error)
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs: %s\n", folder, strerror(-error));
 }
 
-/* Join the fabric at the first call. */
+/* Join the fabric, at the first call. */
 static int join(void)
 {
     const struct sv_device *of;
@@ -138,8 +138,8 @@ VA_EXPORT int ibv_get_device_index(struct ibv_device *device)
 /* -- contexts -- */
 
 /*
- * The command descriptor is a file that contains the device's name, so that a process that receives
- * it (dup, SCM_RIGHTS) can import the context.
+ * The command descriptor is a file that contains the device's name, so that a process to which it is passed (dup,
+ * SCM_RIGHTS) can import the context.
  */
 static int name_tag(const char *name)
 {
@@ -224,7 +224,7 @@ VA_EXPORT int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
-/* Nothing to do: shared memory stays shared, and forget() handles the rest in the child. */
+/* Does nothing: shared memory stays shared, and forget() handles the rest in the child. */
 VA_EXPORT int ibv_fork_init(void)
 {
     return 0;

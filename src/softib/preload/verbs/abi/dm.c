@@ -54,7 +54,7 @@ static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
     return 0;
 }
 
-/* The memory begins at a page boundary, like addresses in its regions. */
+/* The memory begins at a page boundary, because addresses in its regions do. */
 static bool make(struct va_dm *d, size_t length)
 {
     struct vm_heap *w = &va_engine.w;
@@ -146,13 +146,14 @@ int va_free_dm(struct ibv_dm *dm)
     uint64_t *hazard, *number = vm_number(&va_engine.w, dm->handle), named = __atomic_load_n(number, __ATOMIC_ACQUIRE);
 
     if (!hold(d, &hazard))
-        return errno = ENOENT; /* freed by another */
+        return errno = ENOENT; /* another process freed itfreed it */
     vm_hazard_end(hazard);
     if (has_regions(dm->handle))
         return errno = EBUSY;
-    vm_number_give(&va_engine.w, dm->handle); /* first: a concurrent registration sees it, or is seen here */
+    vm_number_give(&va_engine.w, dm->handle); /* first: so a concurrent registration sees it, or is seen here */
     if (has_regions(dm->handle)) {
-        uint64_t free_number = 0; /* another object may have the number now: then the memory is freed with its process */
+        uint64_t free_number = 0; /* another object may have the number now; then the memory is freed with its
+                                   * process */
 
         __atomic_compare_exchange_n(number, &free_number, named, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
         return errno = EBUSY;
@@ -183,7 +184,7 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
         return NULL;
     mr->addr = NULL;
     __atomic_store_n(&vm_key(&va_engine.w, mr->lkey)->qpn, dm->handle, __ATOMIC_SEQ_CST);
-    if (!hold(d, &hazard)) { /* freed by another */
+    if (!hold(d, &hazard)) { /* another process freed itfreed it */
         ibv_dereg_mr(mr);
         errno = EINVAL;
         return NULL;

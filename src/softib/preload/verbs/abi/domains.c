@@ -74,8 +74,7 @@ int va_dealloc_td(struct ibv_td *td)
     return 0;
 }
 
-/* Another handle to the same domain in this process, for the import from another process's
- * descriptor. */
+/* Another handle of this process to the same domain, imported by the descriptor of another process. */
 VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
     bool given = handle && handle <= __atomic_load_n(&vm_head(&va_engine.w)->domain_next, __ATOMIC_RELAXED);
@@ -98,7 +97,7 @@ void va_pd_leave(struct va_pd *p)
         free(p);
 }
 
-/* Objects created with it may outlive it, and access it when they are destroyed. */
+/* Objects created with the domain may outlive this handle, and access it when they are destroyed. */
 VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
     va_pd_leave(va_pd(pd));
@@ -141,7 +140,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
 {
     struct ve_ah *ah = (struct ve_ah *)handle;
-    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram not yet sent may need it */
+    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram that has not been sent yet may need it */
 
     sv_flow_end(&ah->flow);
     sv_tree_free(&ah->tree);
@@ -171,7 +170,7 @@ static int gid_index(struct ibv_context *context, uint8_t portnum, const union i
     return -1;
 }
 
-/* RoCE v2 over IPv4: the second half of the GRH's room holds the IPv4 header. False: the header is IPv6. */
+/* With RoCE v2 over IPv4, the second half of the room for the GRH holds the IPv4 header. False: the header is IPv6. */
 static bool read_ipv4(const struct ibv_grh *grh, union ibv_gid *source, union ibv_gid *target, uint8_t *tos)
 {
     struct iphdr ip;
@@ -280,10 +279,9 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 /*
- * The region's addresses are those of the registering process; here only its keys are used. Every
- * process with the region may deregister it for all (dereg_mr). After that no process copies with
- * it, requests of the others fail as with a wrong key, and they can only unimport it (see the man
- * page).
+ * The region's addresses are those of the registering process; here only its keys are used. Every process that shares
+ * the region may deregister it for all (dereg_mr). After that no process copies with it; requests of the other processes
+ * fail as with a wrong key, and they can only unimport it (see the man page).
  */
 /* Refused for device memory of a third process: deregistration would have to wait for two
  * processes. */

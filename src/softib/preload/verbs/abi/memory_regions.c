@@ -83,8 +83,8 @@ static bool sensible(unsigned access)
            (access & IBV_ACCESS_LOCAL_WRITE || !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)));
 }
 
-/* The timer thread executes requests under this lock; while another thread holds it, the timer
- * thread writes no memory. */
+/* The timer thread executes requests under this lock, so while another thread holds it, the timer thread writes no
+ * memory. */
 static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned access, bool may_move)
 {
     pthread_mutex_lock(&va_engine.lock);
@@ -97,8 +97,8 @@ static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned acc
                 "by system calls; set SOFTIB_REMAP=1 to move it anyway");
 }
 
-/* The file through which peers access the region: mapped by the application, or the one that its
- * pages were moved to. */
+/* The file through which peers access the region: the file that the application mapped, or the one to which its
+ * pages were moved. */
 static void name_file(struct softib_key *k, const struct vm_region *r, const struct mapped_range *g)
 {
     struct softib_file *file;
@@ -239,7 +239,7 @@ struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
     return mr;
 }
 
-/* Remove the region's key. False: another process that shares the region removed it first. */
+/* Remove the region's key. False: another process that shares the region has removed it first. */
 static bool take_away(struct softib_key *k, uint32_t key)
 {
     return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
@@ -253,15 +253,15 @@ void va_free_key(struct softib_key *k)
     vm_key_left(&va_engine.w, k);
 }
 
-/* The same for a region of `owner`, also waiting for its own requests. If the owner is dead the daemon frees the
- * entry. */
+/* The same for a region of `owner`; it also waits for the owner's own requests. If the owner is dead the daemon
+ * frees the entry. */
 static void free_key_of(struct softib_key *k, uint16_t owner)
 {
     uint64_t *hazard;
 
     ve_quiesce(&va_engine);
     ve_quiesce_of(&va_engine, owner);
-    hazard = vm_hazard(&va_engine.w, owner, VM_FIRST); /* after this the daemon frees nothing of the owner */
+    hazard = vm_hazard(&va_engine.w, owner, VM_FIRST); /* from now on the daemon frees nothing of the owner */
     if (vm_lives(&va_engine.w, owner)) {
         forget_file(k);
         __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);

@@ -15,11 +15,10 @@
 #include <time.h>
 
 /*
- * A thread whose polls return nothing yields if another such thread shares its processor, since
- * that one may have to produce the completion. It does not yield to other programs, which would
- * keep the processor for a time slice. With one processor per thread, no thread yields. A yield that
- * took as long as a time slice went to another program: for a while the thread sleeps instead, since a
- * sleeping thread comes back as soon as its timer fires.
+ * A thread whose polls return nothing yields if another such thread uses its processor, since that one may have to
+ * produce the completion. It does not yield to other programs, which would keep the processor for a time slice. With
+ * one processor per thread, no thread yields. If a yield took as long as a time slice, another program got the
+ * processor: for a while the thread sleeps instead, since a sleeping thread returns as soon as its timer fires.
  */
 #define IDLE_POLLS 500
 #define COMPANY 8          /* number of yields after another thread was seen */
@@ -59,7 +58,8 @@ static void yield_to_poller(void)
         if (now_ns() - begin >= TIME_SLICE)
             sleeps = SLEEPS;
         if (__atomic_load_n(last, __ATOMIC_RELAXED) != me)
-            return; /* if not, the other is of another session or control group, and a yield does not switch */
+            return; /* otherwise the other one is in another session or control group, and a yield does not switch
+                     * to it */
     } else {
         sleeps--;
     }
@@ -89,7 +89,7 @@ static const struct softib_cqe *next(struct va_cq *c)
     if (!cqe)
         return NULL;
     if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
-        vm_quiesce(&va_engine.w); /* a process that looked up the window before this may still copy */
+        vm_quiesce(&va_engine.w); /* a process that looked up the window earlier may still copy */
     return cqe;
 }
 

@@ -164,7 +164,7 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
         ve_strict_no_place("ibv_post_recv", qp->qp_num, s->rq_size, s->rq_tail - s->rq_head);
     else if (error && ve_is_strict())
         ve_warn("ibv_post_recv: QP %u is in RESET, or a receive has more SGEs than the %u of max_recv_sge", qp->qp_num, s->rq_sges);
-    va_wake_waiter(&s->waiter); /* after a barrier, which the read of the state also needs */
+    va_wake_waiter(&s->waiter); /* after a barrier, which is also needed before the state is read */
     if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         flush(&v->q);
     return error;

@@ -245,7 +245,7 @@ static void end(struct va_qp *v)
     ve_quiesce_drop(q);
     vm_quiesce(&va_engine.w);
     if (q->send_cq)
-        ve_purge(q->e, q->send_cq, q->s->qpn); /* of a thread that was raising one */
+        ve_purge(q->e, q->send_cq, q->s->qpn); /* completions of a thread that was just raising one */
     if (q->s->recv_cq)
         ve_purge(q->e, q->s->recv_cq, q->s->qpn);
     va_dismiss(q);

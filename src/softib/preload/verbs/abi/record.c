@@ -62,7 +62,7 @@ void va_record_ops(struct ibv_context_ops *ops)
     ops->poll_cq = poll_cq;
 }
 
-/* -- the extended interface: each call of the plain function takes one completion or none -- */
+/* -- the extended interface: each call of the plain function takes at most one completion -- */
 
 static void taken(struct ibv_cq_ex *ex)
 {

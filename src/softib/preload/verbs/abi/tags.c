@@ -110,7 +110,7 @@ static bool delete(struct softib_tags *tags, uint32_t handle)
     return false;
 }
 
-/* When the owner has seen all unexpected messages, every entry matches. */
+/* When the owner has seen all unexpected messages, all entries match. */
 static bool synchronized(struct softib_srq *s, struct softib_tags *tags, const struct ibv_ops_wr *wr)
 {
     if (wr->flags & IBV_OPS_TM_SYNC || wr->opcode == IBV_WR_TAG_SYNC)

@@ -50,7 +50,7 @@ int va_close_xrcd(struct ibv_xrcd *xrcd)
 }
 
 /* Handles of XRC targets (ibv_open_qp(3)). */
-/* The part of a single handle. */
+/* The part that belongs to a single handle. */
 static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_open_attr *attr, struct va_qp *root,
                                struct softib_qp *s)
 {

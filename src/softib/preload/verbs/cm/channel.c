@@ -13,7 +13,8 @@
 enum { FILES = 1 << 16, DAEMON_ENDED_US = 100000 };
 
 static struct cm_channel *channels[FILES];
-static struct cm_channel *spare; /* closed ones are reused, never freed: another thread may still wait in one */
+static struct cm_channel *spare; /* closed entries are reused, never freed, because another thread may still wait in
+                                  * one */
 
 struct cm_channel *cm_channel_of(int fd)
 {
@@ -160,8 +161,7 @@ void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to)
         kept = more;
         kept[n++] = event;
     }
-    /* Events after the last one of `id` are still in the socket; they must follow the ones put
-     * back. */
+    /* The events after the last one of `id` are still in the socket; they must follow those that were put back. */
     while (n && !cm_take(channel, channel->fd, &event)) {
         struct softib_cm_reply *more = realloc(kept, (n + 1) * sizeof *kept);
         if (!more)

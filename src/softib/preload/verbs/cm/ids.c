@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void in_child(void)
 {
-    pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held the lock */
+    pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held the lock at the fork */
 }
 
 static void at_first(void)

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* If the system call is not permitted (a sandbox's filter), addresses are used unchecked. */
+/* If the system call is not permitted (in a sandbox), addresses are used unchecked. */
 static bool trusted(ssize_t done)
 {
     return done < 0 && (errno == ENOSYS || errno == EPERM);

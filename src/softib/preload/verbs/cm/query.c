@@ -29,7 +29,7 @@ static size_t address_size(const uint8_t *address)
     return 0;
 }
 
-/* In host order, as the kernel returns it here; path records have it in network order. */
+/* In host order, as the kernel returns it here (path records have it in network order). */
 static uint16_t wire_pkey(uint16_t pkey)
 {
     return htobe16(pkey);

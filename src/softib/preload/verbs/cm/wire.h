@@ -11,8 +11,8 @@
  *   connection, so poll, epoll, fcntl, dup and close work without interposition. The daemon sends
  *   the events of its ids: a softib_cm_reply each.
  *
- * `number` names an id or a multicast membership: the process numbers what it creates below SOFTIB_CM_CHILD, the
- * daemon numbers the ids of connection requests above. Integers are the machine's own; GIDs, paths and socket
+ * `number` names an id or a multicast membership. The process uses numbers below SOFTIB_CM_CHILD for what it creates;
+ * the daemon numbers the ids of connection requests above that. Integers are the machine's own; GIDs, paths and socket
  * addresses are as on the wire.
  */
 #ifndef SOFTIB_CM_WIRE_H

@@ -24,9 +24,9 @@ uint64_t ve_now_ns(void)
 }
 
 /*
- * Stores that other processors see in order: bytes up to a word, words up to a block, blocks, and
- * back. The stores of "rep movsb" may be seen out of order (fast strings; Intel SDM volume 3,
- * "Memory ordering"). An aligned store is atomic.
+ * Write so that other processors see the stores in order: bytes up to a word, words up to a block, blocks, and back to
+ * words and bytes. The stores of "rep movsb" may be seen out of order (fast strings; Intel SDM volume 3, "Memory
+ * ordering"). An aligned store is atomic.
  */
 static const char *place_octets(char **to, const char *from, uint64_t n)
 {
@@ -53,7 +53,8 @@ __attribute__((target("avx"))) static const char *place_blocks(char **to, const 
 {
     for (; n; n--, from += BLOCK, *to += BLOCK) {
         _mm256_store_si256((__m256i *)(void *)*to, _mm256_loadu_si256((const __m256i *)(const void *)from));
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the processor keeps the order of stores; so must the compiler */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the processor keeps the order of stores, and so must the
+                                                  * compiler */
     }
     return from;
 }
@@ -101,7 +102,7 @@ void ve_place(char *to, const char *from, uint64_t n)
             from = place_most(&to, from, n - 8);
         memcpy(&last, from, 8);
         __atomic_store_n((uint64_t *)(void *)to, last, __ATOMIC_RELEASE);
-    } else if (n) { /* ends inside a word: bytes up to the last */
+    } else if (n) { /* the end is inside a word: copy bytes up to the last */
         from = place_most(&to, from, n - 1);
         __atomic_store_n(to, *from, __ATOMIC_RELEASE);
     }
@@ -141,8 +142,8 @@ static unsigned skip(struct iovec *iov, unsigned n, unsigned from, size_t done)
     return from;
 }
 
-/* Collect parts of another process up to `left` bytes. When writing (`put`) the last 8 bytes are a
- * part of their own: the kernel copies parts in order. */
+/* Collect parts of another process up to `left` bytes. When writing (`put`), the last 8 bytes are a separate part:
+ * the kernel copies parts in order. */
 static unsigned parts_there(struct iovec *there, const struct ve_part *parts, unsigned n, uint64_t left, bool put)
 {
     unsigned t = 0;
@@ -217,7 +218,7 @@ static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_par
     return 0;
 }
 
-/* Copy one part of any process; the owner of an imported key is held during the copy. */
+/* Copy one part of any process; the owner of an imported key is held meanwhile. */
 static int copy_one(struct ve_engine *e, const struct ve_part *part, const struct iovec *iov, unsigned iov_n, bool put)
 {
     uint64_t *hazard;
@@ -260,7 +261,7 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
         some_here = some_here || (parts[i].here && parts[i].length);
         imported = imported || (parts[i].key && parts[i].length);
     }
-    if (imported || (some_here && !here)) /* null memory exists only in this process */
+    if (imported || (some_here && !here)) /* null memory exists in this process only */
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there(e, process, parts, parts_n, iov, iov_n, put);

@@ -38,7 +38,7 @@ static void fill_ipv4(const struct ve_ah *ah, uint16_t length, const uint8_t sgi
     memcpy(grh + GRH - sizeof ip, &ip, sizeof ip);
 }
 
-/* On Ethernet mlx5 reports the kind of network header in the place of the SL, and UCX reads it there. */
+/* On Ethernet, mlx5 reports the kind of network header in the field of the SL, where UCX reads it. */
 static uint8_t sl_of(const struct ve_ah *ah)
 {
     enum { ROCE_V1, ROCE_V2_IPV6, ROCE_V2_IPV4 }; /* as in mlx5's completions */
@@ -50,7 +50,7 @@ static uint8_t sl_of(const struct ve_ah *ah)
     return !sv_roce_is_v2(ah->attr.grh.sgid_index) ? ROCE_V1 : sv_gid_is_ipv4(sgid) ? ROCE_V2_IPV4 : ROCE_V2_IPV6;
 }
 
-/* Write the GRH as received (8.3). Without a GRH those 40 bytes are undefined. */
+/* Write the GRH as received (8.3). Without a GRH, the 40 bytes are undefined. */
 static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 {
     const struct ibv_global_route *route = &ah->attr.grh;
@@ -77,9 +77,8 @@ static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 }
 
 /*
- * The receiver started before the first program in another namespace, and does not serve copies
- * yet. It starts to serve at its next poll; if it sleeps in its completion channel, the event of
- * this datagram wakes it.
+ * Called if the receiver started before the first program in another namespace, and does not serve copies yet. It will
+ * start to serve at its next poll; if it sleeps in its completion channel, the event of this datagram wakes it.
  */
 static int put_to_sleeper(struct ve_engine *e, const struct softib_qp *peer, const struct ve_part *parts, unsigned parts_n,
                           const struct iovec *iov, unsigned n)

@@ -25,9 +25,8 @@ static char *here_too(struct vm_heap *w, const struct softib_key *k, uint32_t ke
 }
 
 /*
- * A region of device memory created by another process: it is freed with that process. The process
- * is held like the owner of an imported region (the daemon empties such regions when the owner
- * dies). False: the owner is dead.
+ * A region of device memory that another process created: it is freed with that process. The process is held like the
+ * owner of an imported region (the daemon empties such regions when the owner dies). False: the owner is dead.
  */
 static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, uint32_t key, struct ve_part *part)
 {
@@ -45,9 +44,8 @@ static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, ui
 }
 
 /*
- * Null memory (ibv_alloc_null_mr(3)): NULL_SIZE zero bytes for reads, and as many for writes, all
- * mapped to the same few pages. Each process has its own null memory, and uses it for copies of
- * peers, too.
+ * Null memory (ibv_alloc_null_mr(3)): NULL_SIZE zero bytes for reads, and the same number for writes, all mapped to the
+ * same few pages. Each process has its own null memory, and also uses it for copies of peers.
  */
 #define NULL_SIZE (2ul << 30) /* the longest message */
 #define SINK_SIZE (16ul << 20)
@@ -89,12 +87,12 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
 
     if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
-    version = __atomic_load_n(&k->version, __ATOMIC_ACQUIRE); /* read before the entry that it versions */
+    version = __atomic_load_n(&k->version, __ATOMIC_ACQUIRE); /* read before the entry to which the version belongs */
     if (k->domain != domain || (k->access & access) != access)
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
         return false;
-    imported = k->process != process; /* its owner is not held here: the copy does it (ve_hold_part) */
+    imported = k->process != process; /* its owner is not held here: the copy holds it (ve_hold_part) */
     process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
         return false; /* windows are for peers (10.6.7.2) */
@@ -132,9 +130,9 @@ bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **ha
 /*
  * -- memory windows; struct ibv_mw.handle is its permanent key, the index in the table --
  *
- * A process that looked up a window may still copy when it is unbound. So the owner waits
- * (vm_quiesce) before it binds the entry again, and before it reports the window as unbound:
- * LOCAL_INV and binds at their completion, SEND_WITH_INV when the receive's completion is polled.
+ * A process that looked up a window may still be copying when it is unbound. So the owner waits (vm_quiesce) before it
+ * binds the entry again, and before it reports the window as unbound, that is at the completion of LOCAL_INV and binds,
+ * and when the receive's completion of SEND_WITH_INV is polled.
  */
 
 static void unbind(struct ve_engine *e, struct softib_key *k, uint32_t next)
@@ -155,7 +153,8 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
     struct softib_key *k = vm_key(&e->w, mw->handle), *region;
     struct ve_part part;
 
-    key = (mw->handle & ~0xFFu) | (key & 0xFF); /* the consumer owns the last byte, the library the index (10.6.2.1) */
+    key = (mw->handle & ~0xFFu) | (key & 0xFF); /* the last byte belongs to the consumer, the index to the library
+                                                 * (10.6.2.1) */
 
     if (k->domain != q->s->domain || (mw->type == IBV_MW_TYPE_2 && k->length))
         return IBV_WC_MW_BIND_ERR;
@@ -171,7 +170,7 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
                                  0, &part))
         return IBV_WC_MW_BIND_ERR;
     region = vm_key(&e->w, info->mr->lkey);
-    if (part.key) /* imported: the window would belong to this process, its memory to another */
+    if (part.key) /* imported: the window would belong to this process, but its memory to another */
         return IBV_WC_MW_BIND_ERR;
     if ((info->mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
         !(region->access & IBV_ACCESS_LOCAL_WRITE))

@@ -1,7 +1,7 @@
 /*
- * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable
- * requester resends it and all later ones when a later packet causes a NAK (9.7.5.2.4). If it was
- * the last packet, or the answer was lost, the requester resends when its timer expires.
+ * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester resends it
+ * and all later ones when a later packet causes a NAK (9.7.5.2.4). If it was the last packet, or if the answer was
+ * lost, the requester resends when its timer expires.
  */
 #include "loss.h"
 #include "queue_pair/modify.h"
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* xorshift64 (Marsaglia, 2003), seeded by the QPN: the same program loses the same packets. */
+/* xorshift64 (Marsaglia, 2003), seeded by the QPN, so that the same program loses the same packets. */
 static double roll(struct ve_qp *q)
 {
     uint64_t x = q->rng_state ? q->rng_state : 0x9E3779B97F4A7C15u ^ ((uint64_t)q->s->qpn << 20);
@@ -29,8 +29,7 @@ static double per_packet(const struct sv_flow *flow, unsigned direction, struct 
     return flow->loss[direction][0] + flow->loss[direction][1] * octets;
 }
 
-/* One packet is corrupted, plus the expected number of further ones, `more`, rounded up or down at
- * random. */
+/* One packet is corrupted, and `more` further ones in the mean: the count is rounded up or down at random. */
 static void corrupt(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, double more)
 {
     sv_flow_corrupt(flow, direction, 1 + (uint32_t)fmin(more + roll(q), 1e9));
@@ -46,7 +45,8 @@ bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned directio
     all = -expm1(-mean * (double)size.packets);
     if (roll(q) >= all)
         return false;
-    corrupt(q, flow, direction, -expm1(-mean) * (double)size.packets / all - 1); /* given at least one */
+    corrupt(q, flow, direction, -expm1(-mean) * (double)size.packets / all - 1); /* given that at least one is
+                                                                                  * corrupted */
     return true;
 }
 
@@ -57,7 +57,7 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct s
     unsigned retries = 0;
 
     for (;;) {
-        /* Packets before the first that is corrupted: geometric. */
+        /* The number of packets before the first corrupted one has a geometric distribution. */
         double intact = floor(-log(1 - roll(q)) / mean);
         struct sv_wire_size rest;
 

@@ -7,7 +7,7 @@
 
 enum ve_arrival { VE_ARRIVED, VE_TIMES_OUT };
 
-/* Most paths have none. */
+/* Return whether packets may be lost; most paths have no bit errors. */
 static inline bool ve_may_lose(const struct sv_flow *flow, unsigned direction)
 {
     return flow->loss[direction][0] != 0 || flow->loss[direction][1] != 0;
@@ -19,9 +19,9 @@ bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned directio
 enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct sv_wire_size size);
 
 /*
- * A request was executed and `answer` is sent back, and may be lost. Then the requester's timer
- * expires, and ve_resend resends the request: the responder detects the duplicate by its PSN,
- * does not execute it again, and repeats its answer (9.7.5.1.1; of atomics, from stored results).
+ * A request was executed, and `answer` is sent back, which may be lost. In that case the requester's timer expires, and
+ * ve_resend resends the request. The responder detects the duplicate by its PSN, does not execute it again, and repeats
+ * its answer (9.7.5.1.1; of atomics, from stored results).
  */
 struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_wire_size sent, struct sv_wire_size answer);
 struct ve_outcome ve_resend(struct ve_qp *q);

@@ -1,4 +1,4 @@
-/* A message in transit between request.c, which sends it, and respond.c, which receives it. */
+/* A message in transit between request.c, its sender, and respond.c, its receiver. */
 #ifndef SOFTIB_VERBS_MESSAGE_H
 #define SOFTIB_VERBS_MESSAGE_H
 
@@ -22,8 +22,8 @@ struct message {
     uint16_t process;               /* process that owns the target memory, and the protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
-    bool unwelcome;                 /* READ, atomic: the response is dropped here (a local key is wrong) */
-    bool unexpected;                /* tag matching: it has a tag that matches no entry */
+    bool unwelcome;                 /* READ, atomic: the response is dropped here, because a local key is wrong */
+    bool unexpected;                /* tag matching: the message has a tag that matches no entry */
     uint64_t length;
 };
 
@@ -32,21 +32,20 @@ static inline struct ve_outcome ve_lost(void)
     return (struct ve_outcome){ .wait = VE_LOST };
 }
 
-/* A write to `part` is done; the next one may use the same target (ve_write_fast). m->peer is
- * locked. */
+/* Called after a write to `part`: the next one may use the same target (ve_write_fast). m->peer is locked. */
 void ve_write_target_keep(struct message *m, const struct ve_part *part);
-/* The work of the responder's HCA: copy the bytes, complete the receive. m->peer and m->srq are
- * locked. */
+/* Do the work of the responder's HCA: copy the bytes and complete the receive. m->peer and m->srq are locked. */
 struct ve_outcome ve_respond(struct message *m);
-/* Atomic with respect to all requests to this HCA (9.4.5), through the lock of its node. */
+/* Execute an atomic operation. The lock of the node makes it atomic with respect to all requests to this HCA
+ * (9.4.5). */
 struct ve_outcome ve_atomic(struct message *m);
 /* Check that the request of `length` bytes (WRITE, READ, atomic) may access remote memory, and
  * return the part. */
 bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part);
-/* A copy failed: the peer's memory is not mapped, the peer has ended, or its memory is not
+/* Return the outcome of a failed copy: the peer's memory is not mapped, the peer has ended, or its memory is not
  * accessible and it does not serve copies. */
 struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status);
-/* The responder rejects the request: its QP fails, the requester gets `status`. */
+/* Reject the request at the responder: its QP fails, and the requester gets `status`. */
 struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event);
 
 #endif

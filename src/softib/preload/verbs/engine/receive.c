@@ -20,7 +20,7 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
     return (struct softib_receive *)((char *)vm_at(&e->w, ring) + place * octets);
 }
 
-/* Read the owner's cache line only when all receives last seen there are used: the owner writes it
+/* Read the owner's cache line only when all receives seen there last are used, because the owner writes that line
  * with every posted receive. */
 static bool has_receive(uint32_t head, uint32_t *seen, const uint32_t *tail)
 {

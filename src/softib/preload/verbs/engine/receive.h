@@ -12,8 +12,8 @@ void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_
                      bool solicited);
 /* Add a completion of `peer`'s receive side; if its CQ has overrun the QP fails. */
 void ve_complete_receive(struct ve_engine *e, uint64_t cq, struct softib_qp *peer, const struct softib_cqe *cqe, bool solicited);
-/* Split its buffer into parts, up to `length` bytes: an HCA does not check keys of memory that it
- * does not write. False: a key is wrong. */
+/* Split its buffer into parts, up to `length` bytes: an HCA checks no keys of memory that it does not write. False:
+ * a key is wrong. */
 bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq,
                       const struct softib_receive *receive, uint64_t length, struct ve_part *parts, uint64_t *room);
 /* Set the receive side to ERR: posted receives are flushed. */

@@ -1,7 +1,7 @@
 /*
- * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler
- * did not interrupt it, so its time is CPU time; after each longer one the thread's CPU clock is
- * read (a system call). So a spinning thread costs two reads of the processor's counter per poll.
+ * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler did not interrupt it,
+ * so all of its time is CPU time; after each longer one the thread's CPU clock is read (a system call). So a spinning
+ * thread takes only two reads of the processor's counter per poll.
  */
 #include "record.h"
 
@@ -21,7 +21,7 @@
 #define LONG_NS 10000
 #define GOOD_NS 200             /* two counter reads around a clock read within this time count as one moment */
 #define CLOCK_TRIES 20
-#define SPIN_NS 1000000         /* duration of the comparison of counter and clock when recording begins */
+#define SPIN_NS 1000000         /* duration for which counter and clock are compared when recording begins */
 #define HEAD_OCTETS 65536       /* header of a file: a multiple of any page size */
 #define CHUNK_OCTETS (1u << 20)
 
@@ -37,7 +37,7 @@ struct recorder {
 };
 
 struct moment {
-    uint64_t ticks, ns;         /* in ticks of the counter, and of CLOCK_MONOTONIC */
+    uint64_t ticks, ns;         /* the same moment by the counter and by CLOCK_MONOTONIC */
 };
 
 bool ve_recording;
@@ -71,8 +71,8 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* Read both clocks at one moment. A thread that is descheduled between two reads gets different moments, so the best
- * of several tries is used. */
+/* Read both clocks at one moment. A thread that is descheduled between the two reads gets different moments, so the
+ * best of several tries is used. */
 static struct moment both_clocks(void)
 {
     struct moment found = { 0 };
@@ -106,7 +106,7 @@ void ve_record_begin(void)
     ve_recording = true;
 }
 
-/* At exit, or when a file grows: relate both clocks over the longest interval. */
+/* At exit, or when a file grows: compare both clocks over the longest interval. */
 static void note_time(struct recorder *r)
 {
     struct moment now = both_clocks();
@@ -150,7 +150,7 @@ static bool grow(struct recorder *r)
     return true;
 }
 
-/* The first of the variables that launchers set, as softib run lists them. */
+/* The first variable that is set among those of launchers, as listed in softib run. */
 static uint32_t rank_of_process(void)
 {
     const char *names = getenv("SOFTIB_RECORD_RANK_FROM");

@@ -23,9 +23,9 @@
 /*
  * POST: a send request: qpn, peer, bytes, opcode (enum ibv_wr_opcode)
  * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), bytes, opcode (enum ibv_wc_opcode)
- * SENT: that of a send request: qpn, octets: requests of this QP that are complete
- * QP: one was made: qpn, opcode (enum ibv_qp_type)
- * BEGIN, END: of a collective: qpn is its number, bytes what the call says of its size
+ * SENT: the completion of a send request was polled: qpn, octets: number of complete requests of this QP
+ * QP: a QP was created: qpn, opcode (enum ibv_qp_type)
+ * BEGIN, END: a collective begins or ends: qpn is its number, bytes the size that the call states
  */
 #define SOFTIB_EVENT_POST 1
 #define SOFTIB_EVENT_RECEIVED 2
@@ -43,7 +43,7 @@ struct softib_record_head {
     uint64_t ticks[2];          /* two moments by the counter */
     uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
     uint64_t lost;              /* events for which there was no room */
-    uint64_t away;              /* ticks without a processor before a call that posts or begins something, except the first call */
+    uint64_t away;              /* ticks that the thread did not run before calls that post or begin something, except the first */
 };
 
 struct softib_record_event {
@@ -61,13 +61,13 @@ extern bool ve_recording;
 void ve_record_begin(void);
 /* A forked child records to new files. */
 void ve_record_forget(void);
-/* Call at the start and the end of a library call. `acts`: the call posts or begins something, so
- * the program was not waiting for a message; `idle`: it polled and found no completion. */
+/* To be called at the start and the end of a library call. `acts`: the call posts or begins something, so the
+ * program was not waiting for a message; `idle`: it polled and found no completion. */
 void ve_record_enter(bool acts);
-/* The program took completions: later events have the current time. */
+/* To be called when the program took completions: later events have the current time. */
 void ve_record_taken(void);
 void ve_record_leave(bool idle);
-/* One event, between both. */
+/* Record one event between ve_record_enter and the end of the call. */
 void ve_record(uint16_t type, uint16_t opcode, uint32_t qpn, uint32_t peer, uint32_t octets);
 
 #endif

@@ -66,7 +66,7 @@ static struct sv_wire_size request_size(const struct message *m)
     return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->route.mtu);
 }
 
-/* The packets that come back on success. */
+/* Return the size of the packets that come back on success. */
 static struct sv_wire_size answer_size(const struct message *m)
 {
     unsigned flags = wire_flags(m) & SV_WIRE_GRH;
@@ -84,7 +84,7 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     bool right = outcome->status == IBV_WC_SUCCESS && !outcome->wait;
 
     if (outcome->wait && m->q->early)
-        return; /* checked before its timer expires: no packet is resent on the wire yet */
+        return; /* checked before its timer expires: no packet has been resent on the wire yet */
     sv_flow_count(flow, 0, request_size(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
@@ -122,7 +122,7 @@ static bool accepts(struct message *m)
         return false;
     if (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS && peer->state != IBV_QPS_SQD && peer->state != IBV_QPS_SQE)
         return false;
-    if (peer->roce_v2 != mine->roce_v2) /* another Ethertype, or a UDP port: no QP of that kind sees the packet */
+    if (peer->roce_v2 != mine->roce_v2) /* another Ethertype or UDP port: no QP of that kind sees the packet */
         return false;
     if (mine->type != IBV_QPT_UC && peer->rq_psn != m->q->sq_psn)
         return false;
@@ -147,7 +147,7 @@ static bool in_partition(struct message *m, bool walked)
     return false;
 }
 
-/* The first request reaches a QP that is still in RTR (11.6.3.1). */
+/* Called when the first request reaches a QP that is still in RTR (11.6.3.1). */
 static void establish(struct message *m)
 {
     struct softib_qp *peer = m->peer;
@@ -174,8 +174,7 @@ static struct ve_outcome at_peer(struct message *m)
 }
 
 /*
- * Every XRC request names an SRQ; the SRQ's protection domain and process also apply to the memory
- * (IBA A14.3.2).
+ * Execute an XRC request. It names an SRQ, whose protection domain and process also apply to the memory (IBA A14.3.2).
  */
 static struct ve_outcome at_xrc_peer(struct message *m)
 {
@@ -200,7 +199,7 @@ static struct ve_outcome at_xrc_peer(struct message *m)
 
 /*
  * The local memory of a READ or an atomic is checked when the response arrives (9.7.5.2.5 is the requester's last
- * check): the responder gets the request, and executes an atomic, regardless of that memory.
+ * check). So the responder gets the request, and executes an atomic, whether or not that memory is valid.
  */
 static enum ibv_wc_status ask_in_vain(struct message *m)
 {
@@ -262,7 +261,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
             m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
             if (outcome.status != IBV_WC_SUCCESS && !vm_lives(&q->e->w, m.process))
-                outcome = ve_lost(); /* its keys were freed with it: no answer */
+                outcome = ve_lost(); /* its keys were freed with the responder: no answer */
         }
         vm_unlock(&m.peer->lock);
     }

@@ -48,7 +48,7 @@ static void complete_wrong(struct message *m, enum ibv_wc_status status)
     ve_take_receive(m->q->e, m->peer, m->srq, &cqe, false);
 }
 
-/* The receive itself is invalid: complete it with `status`. */
+/* Complete an invalid receive with `status`. */
 static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status requester_status)
 {
     complete_wrong(m, status);
@@ -58,7 +58,8 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     return ve_done(requester_status);
 }
 
-/* A dead responder posts no receives. A waiting requester checks from time to time, because the daemon may be busy. */
+/* Return whether the responder is dead, since then it posts no receives. A waiting requester checks this from time
+ * to time, because the daemon may be busy. */
 static bool waits_for_the_dead(struct message *m)
 {
     struct ve_qp *q = m->q;
@@ -144,8 +145,8 @@ static struct ve_outcome deliver(struct message *m)
     return ve_done(IBV_WC_SUCCESS);
 }
 
-/* The R_Key does not allow access. The receive of an immediate also reports the error (11.6.2:
- * Local Access Error). */
+/* Refuse a write because its R_Key does not allow access. The receive of an immediate also reports the error
+ * (11.6.2: Local Access Error). */
 static struct ve_outcome refuse_write(struct message *m)
 {
     if (m->kind->receives && m->peer->type != IBV_QPT_UC)

@@ -79,8 +79,8 @@ void ve_follow(struct ve_qp *q)
     flush(q);
 }
 
-/* Its send CQ has overrun: the outcome of its requests is lost (11.6.3.2, Local Work Queue
- * Catastrophic Error). */
+/* Handle an overrun of the send CQ: the outcome of requests is lost (11.6.3.2, Local Work Queue Catastrophic
+ * Error). */
 static void overrun(struct ve_qp *q)
 {
     q->overran = false;
@@ -91,7 +91,7 @@ static void overrun(struct ve_qp *q)
     q->overran = false;
 }
 
-/* An error of a connected QP sets it to ERR; a UD or UC QP only stops sending (SQE; 10.3.1). */
+/* Handle an error: a connected QP goes to ERR, a UD or UC QP only stops sending (SQE; 10.3.1). */
 static void fail(struct ve_qp *q)
 {
     if (q->s->type == IBV_QPT_UD || q->s->type == IBV_QPT_UC) {
@@ -122,9 +122,9 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
 /* -- retries -- */
 
 /*
- * No answer arrived (LOST), or an RNR NAK. False: the request waits, and is resent at `next_ns`.
- * True: its retries or time are exhausted, and it ends with `status`. rnr_retry counts repetitions
- * after the first (9.7.5.2.8); 7 means no limit.
+ * No answer arrived (LOST), or an RNR NAK. False: the request waits, and is resent at `next_ns`. True: its retries or
+ * its time are exhausted, and it ends with `status`. rnr_retry counts repetitions after the first (9.7.5.2.8); 7 means
+ * no limit.
  */
 static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now, enum ibv_wc_status *status)
 {
@@ -140,8 +140,8 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         if (first || now >= q->next_ns)
             q->next_ns = q->timeout || outcome->corrupted ? now + t : UINT64_MAX;
         q->corrupted = outcome->corrupted;
-        /* A request corrupted by bit errors is resent retry_cnt times (a timer that fires late is
-         * not counted); a failed path gets the time of all retries. */
+        /* A request corrupted by bit errors is resent retry_cnt times (timers that fire late do not matter); a
+         * failed path gets the time of all retries. */
         return q->corrupted ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
@@ -174,7 +174,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
         now = now ? now : ve_now_ns();
         if (!gives_up(q, &outcome, now, &status))
             return false;
-        if (outcome.wait == VE_LOST && ve_migrate(q)) { /* from the start, on the alternate path */
+        if (outcome.wait == VE_LOST && ve_migrate(q)) { /* start again, on the alternate path */
             q->waits = VE_NONE;
             q->next_ns = now;
             return false;
@@ -210,8 +210,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;
 
-        /* A request corrupted by bit errors waits for the timer; a path that may have returned is
-         * tried at once. */
+        /* A request corrupted by bit errors waits for the timer; if a path may have returned, the request is tried
+         * at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->corrupted) || (q->waits == VE_RNR && !woken)))
             return;
         if (ve_modes && !ve_is_due(q, now))

@@ -13,9 +13,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now_ns, bool woken);
 /* Set the whole QP to ERR. `q->lock` is held. */
 void ve_break(struct ve_qp *q);
 /*
- * The request's data is delivered: write its completion now, before that of the receive. The peer
- * may answer as soon as it polls the receive, and on a wire an answer never overtakes the ACK.
- * `q->lock` is held.
+ * The request's data is delivered: write its completion now, before that of the receive. The peer may answer as soon as
+ * it polls the receive, and on a wire an answer never overtakes the ACK. `q->lock` is held.
  */
 void ve_complete_first(struct ve_qp *q, const struct ve_wr *wr);
 /* The receive side is in ERR: set the send side to ERR. `q->lock` is held. */
@@ -37,9 +36,9 @@ static inline uint32_t ve_sq_used(const struct ve_qp *q)
 #define VE_SHARED_COUNT 1 /* in softib_cqe.freed: several CQs increment the counter */
 
 /*
- * A completion was polled or purged: free the queue entry of its request (IBA 10.8.5.1); for a
- * send, also of all earlier ones. As in mlx5 (providers/mlx5/cq.c) a receive keeps its entry until
- * then. The CQ's `polling` is held.
+ * Called when a completion was polled or purged: free the queue entry of its request (IBA 10.8.5.1), for a send also
+ * those of all earlier requests. As in mlx5 (providers/mlx5/cq.c), a receive keeps its entry until its completion is
+ * polled. The CQ's `polling` is held.
  */
 static inline void ve_free_place(const struct softib_cqe *cqe)
 {

@@ -1,6 +1,6 @@
 /*
- * Local memory of a request that belongs to another process (ibv_import_mr) and is not mapped here:
- * it is copied in before the request, and received data is copied back after it.
+ * Requests whose local memory belongs to another process (ibv_import_mr) and is not mapped here: data is copied in
+ * before the request, and received data is copied back after it.
  */
 #include "keys.h"
 #include "request.h"

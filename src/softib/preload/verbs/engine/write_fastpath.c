@@ -15,7 +15,7 @@
 #include "../memory/locks.h"
 #include "../memory/heap/number_table.h"
 
-/* Cache the mapped range of key `k` around `part`; from and to are remote addresses. */
+/* Cache the range around `part` in which key `k` is mapped; from and to are remote addresses. */
 static void whole(struct ve_engine *e, const struct softib_key *k, const struct ve_part *part, struct ve_write_target *a)
 {
     uint64_t from = k->address, to = k->address + __atomic_load_n(&k->length, __ATOMIC_RELAXED);
@@ -59,8 +59,7 @@ void ve_write_target_keep(struct message *m, const struct ve_part *part)
         a->rkey = m->wr->rkey;
 }
 
-/* The same checks as accepts and in_partition of request.c and reach of respond.c; `peer` is
- * locked. */
+/* The same checks as accepts and in_partition of request.c, and reach of respond.c; `peer` is locked. */
 static bool still_takes(const struct ve_qp *q, const struct softib_qp *peer)
 {
     const struct softib_qp *mine = q->s;
@@ -90,7 +89,8 @@ bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)
     if (!length || length > a->mtu || at >= a->length || length > a->length - at || a->epoch != q->flow.epoch ||
         sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->rendezvous || q->flows_n)
         return false;
-    vm_soon((uintptr_t)a->here + at); /* measured: earlier, the reader takes the line back; after the lock it is too late */
+    vm_soon((uintptr_t)a->here + at); /* measured: if it comes earlier, the reader takes the line back; after the lock
+                                       * it is too late */
     peer = vm_number_hold(w, q->s->dest_qpn, &hazard);
     if (!peer)
         return false;

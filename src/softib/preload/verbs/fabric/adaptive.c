@@ -1,8 +1,8 @@
 /*
- * Adaptive routing: a switch may use any port of a LID's group (softib/iba/vendor/ar.py). Each path has a number,
- * from which a walk takes the port at every switch that may choose; the sender numbers its messages so that they
- * spread (engine/queue_pair/flows.h). With local repair (ARInfo.fr_enabled) a switch whose port towards a LID is down
- * uses another port of the group, before the subnet manager reacts (softib.agents.kernels.route does the same for MADs).
+ * Adaptive routing: a switch may use any port of a LID's group (softib/iba/vendor/ar.py). Each path has a number, which
+ * determines the port at every switch that may choose; the sender numbers its messages so that they spread
+ * (engine/queue_pair/flows.h). With local repair (ARInfo.fr_enabled), a switch whose port towards a LID is down uses
+ * another port of the group before the subnet manager reacts (softib.agents.kernels.route does the same for MADs).
  *
  * The tables of adaptive routing are lazy columns: they are in a memfd of the daemon. Access through a mapping would
  * allocate pages, so entries are read from the descriptor passed by the daemon, and only in walks of packets that may
@@ -52,7 +52,8 @@ static bool chooses(const uint8_t info[SV_AR_INFO_OCTETS], const struct sv_route
            (!(info[0] & SV_AR_BY_SL) || sv_get16(info + SV_AR_SLS_AT) >> route->sl & 1);
 }
 
-/* Take the port of the path's number. A flow of a BOUNDED LID keeps its path for the ageing time of the switch. */
+/* Take the port that the path's number selects. A flow of a BOUNDED LID keeps its path for the ageing time of the
+ * switch. */
 static uint32_t spread(const uint8_t info[SV_AR_INFO_OCTETS], unsigned state, const struct sv_route_key *route, struct sv_path *path,
                        const uint32_t *ports, unsigned n)
 {
@@ -62,7 +63,7 @@ static uint32_t spread(const uint8_t info[SV_AR_INFO_OCTETS], unsigned state, co
         keep_us = UINT32_MAX;
     if (keep_us > path->keep_us)
         path->keep_us = keep_us;
-    /* The sum differs by pair of ports: the numbers of few paths cover different ports of the later switches. */
+    /* The sum depends on the pair of ports, so that few path numbers still use different ports of later switches. */
     uint32_t port = ports[(path->rest + route->port + route->dlid) % n];
 
     path->rest /= n;
@@ -100,8 +101,7 @@ uint32_t sv_adapted(const struct sv_shared_fabric *b, uint32_t node, const struc
 
     if (!b->ar_group.row_octets || (!route->transport && link_up(b, egress)))
         return egress;
-    /* A program that closes all descriptors has closed this one too; the number may now belong to
-     * another file. */
+    /* If the program closed all descriptors, this one is closed too, and its number may now belong to another file. */
     if (!fstat(b->lazy_fd, &info) && info.st_ino == b->lazy_inode && S_ISREG(info.st_mode))
         egress = choose(b, node, route, path, egress);
     errno = before;

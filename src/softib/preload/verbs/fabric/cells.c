@@ -122,7 +122,7 @@ static bool claim(struct sv_cells *c)
             ;
         uint32_t n = __atomic_load_n(&c->mine_n, __ATOMIC_RELAXED);
 
-        /* Two threads may claim concurrently; each enters a different chunk. */
+        /* Two threads may claim at the same time; each enters a different chunk. */
         while (!__atomic_compare_exchange_n(&c->mine_n, &n, n + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             ;
         __atomic_store_n(&c->mine[n], i + 1, __ATOMIC_RELEASE);
@@ -138,7 +138,7 @@ static struct softib_cell *take_at(struct sv_cells *c, uint32_t at)
     uint32_t chunk = __atomic_load_n(&c->mine[at / SOFTIB_CHUNK_CELLS], __ATOMIC_ACQUIRE);
     uint32_t index = at % SOFTIB_CHUNK_CELLS, is_free = SOFTIB_CELL_FREE;
 
-    if (!index || !chunk) /* the head of the chunk; a chunk that another thread is entering */
+    if (!index || !chunk) /* the head of the chunk, or a chunk that another thread is entering */
         return NULL;
     struct softib_cell *cell = cell_at(c, (chunk - 1) * SOFTIB_CHUNK_CELLS + index);
 
@@ -156,7 +156,8 @@ static struct softib_cell *take(struct sv_cells *c)
     for (;;) {
         uint32_t all = __atomic_load_n(&c->mine_n, __ATOMIC_ACQUIRE) * SOFTIB_CHUNK_CELLS;
 
-        /* Scan once around for each claimed chunk: finds cells freed by the daemon, at a bounded cost per cell. */
+        /* Scan all chunks once for each claimed chunk: this finds cells freed by the daemon, at a bounded cost per
+         * cell. */
         while (all && __atomic_load_n(&c->tried, __ATOMIC_RELAXED) < all) {
             uint32_t at = __atomic_fetch_add(&c->cursor, 1, __ATOMIC_RELAXED) % all;
             struct softib_cell *cell = take_at(c, at);
@@ -166,7 +167,7 @@ static struct softib_cell *take(struct sv_cells *c)
             __atomic_fetch_add(&c->tried, 1, __ATOMIC_RELAXED);
         }
         if (!claim(c)) {
-            /* The file is full: scan everything again. */
+            /* The file is full: scan all chunks again. */
             for (uint32_t at = 0; at < all; at++) {
                 struct softib_cell *cell = take_at(c, at);
 

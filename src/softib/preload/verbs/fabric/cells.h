@@ -16,7 +16,7 @@ struct sv_cells; /* the mapping, and the chunks of this process */
 /* Map the file `fd`, and take ownership of `fd`, for process number `process`. 0, or -errno and one
  * line in `why`, which names it `path`. */
 int sv_cells_open(struct sv_cells **cells, int fd, const char *path, uint32_t process, char *why, size_t room);
-/* After a fork the parent keeps its cells: the child claims chunks with its own number. */
+/* Called after a fork: the parent keeps its cells, and the child claims chunks with its own number. */
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);
 /* Return the link clocks of all ports, and make the daemon read them. */
@@ -40,7 +40,7 @@ struct sv_label { /* for traps */
 struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction directions[2], const struct sv_label *label);
 /* Return whether `cell` counts exactly these paths. */
 bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction directions[2]);
-/* End of counting by the owner; the counts stay. */
+/* The owner ends counting; the counts stay. */
 void sv_cell_retire(struct softib_cell *cell);
 
 static inline void sv_cell_touch(struct softib_cell *cell)

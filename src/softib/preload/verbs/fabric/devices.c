@@ -53,7 +53,7 @@ int sv_devices_read(const char *view, char *why, size_t room)
     char path[SV_PATH_ROOM], line[2048];
     FILE *file;
 
-    if (devices) /* a forked child keeps its parent's list, and pointers into it stay valid */
+    if (devices) /* a forked child keeps its parent's list, so that pointers into it stay valid */
         return 0;
     snprintf(path, sizeof path, "%s/devices", view);
     file = fopen(path, "re");

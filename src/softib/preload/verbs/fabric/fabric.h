@@ -29,7 +29,7 @@
  * on stderr gives the reason (not with SOFTIB_QUIET=1).
  */
 int sv_fabric_join(void);
-/* The fabric's arrays; not mapped before sv_fabric_join. */
+/* The fabric's arrays, which are mapped by sv_fabric_join. */
 extern struct sv_shared_fabric sv_shared_fabric;
 /* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
@@ -38,9 +38,9 @@ int sv_fabric_memory(void);
 const char *sv_fabric_folder(void);
 /* A function that sv_fabric_join calls in a forked child before it joins again. */
 void sv_fabric_at_fork(void (*forget)(void));
-/* False when the daemon has ended. Checks only the connection (one system call). */
+/* False when the daemon has ended. Checks only the connection, with one system call. */
 bool sv_fabric_lives(void);
-/* The daemon has added all counts to the counters of the ports. */
+/* Make the daemon add all counts to the counters of the ports, and wait until it is done. */
 int sv_fabric_fold(void);
 
 /* -- devices -- */
@@ -97,14 +97,14 @@ struct sv_flow {
     uint16_t choices;              /* paths among which adaptive routing chooses; 1: no switch does */
     uint32_t keep_us;           /* as in sv_path */
     struct softib_cell *cell;   /* NULL: not allocated yet, or the traffic file is full */
-    /* Bit errors: n packets of w dwords in all arrive with probability exp(-(n loss[direction][0] + 4 w loss[direction][1])). */
+    /* Bit errors: n packets with w dwords together arrive with probability exp(-(n loss[direction][0] + 4 w
+     * loss[direction][1])). */
     double loss[2][2];
 };
 
 /*
- * Walk the path again. `back` is NULL for datagrams. If the path is the same, the cell is kept;
- * otherwise the old one is retired and a new one allocated. 0, or -ENOSPC: the flow works, but is
- * not counted.
+ * Walk the path again. `back` is NULL for datagrams. If the path is the same, the cell is kept; otherwise the old one
+ * is retired and a new one is allocated. 0, or -ENOSPC: the flow works, but is not counted.
  */
 int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2]);
 /* Multicast: the flow counts on every link of `tree`. */
@@ -125,7 +125,7 @@ static inline void sv_flow_count(struct sv_flow *flow, unsigned direction, struc
         sv_cell_count(flow->cell, direction, size.packets, size.dwords);
 }
 
-/* Count `packets` of those already counted as corrupted by bit errors. */
+/* Count `packets` of the packets already counted as corrupted by bit errors. */
 static inline void sv_flow_corrupt(const struct sv_flow *flow, unsigned direction, uint32_t packets)
 {
     if (flow->cell)

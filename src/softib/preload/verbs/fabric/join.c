@@ -29,7 +29,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The connection belongs to the parent: if the child kept it open, a dead parent would seem alive. */
+/* The connection belongs to the parent: if the child kept it open, a dead parent would seem to be alive. */
 static void in_child(void)
 {
     if (link_fd >= 0)
@@ -63,8 +63,8 @@ static int find_fabric(const char **view, char *why, size_t room)
     return 0;
 }
 
-/* Keep the descriptors of `files` that are not open yet: a forked child's connection returns its
- * parent's files again. */
+/* Keep those descriptors of `files` that are not open yet: a forked child's connection returns its parent's files
+ * again. */
 static int map_files(int files[SOFTIB_SERVER_FILES], const char *view, char *why, size_t room)
 {
     char path[SV_PATH_ROOM + 16];

@@ -81,7 +81,10 @@ int sv_link_open(const char *path, const char *view, uint32_t *process, int file
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to)) {
         error = -errno;
-        snprintf(why, room, "no fabric runs at %s: %s", path, strerror(-error));
+        snprintf(why, room,
+                 error == -EACCES ? "no access to the fabric at %s: %s; run the program as the fabric's user or root"
+                                  : "no fabric runs at %s: %s",
+                 path, strerror(-error));
     } else {
         error = say_hello(fd, view, process, files, why, room);
     }

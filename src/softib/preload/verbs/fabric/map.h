@@ -70,10 +70,9 @@ int sv_shared_fabric_map(struct sv_shared_fabric *fabric, int fd, int lazy, cons
 void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
- * Number of changes of the configuration. A cached path stores the epoch read BEFORE its walk, and
- * is walked again when the epoch differs. The daemon writes tables first, then the epoch, in one
- * step of its loop. A walk in between sees old and new entries, like packets while tables are
- * written, and is repeated.
+ * Number of changes of the configuration. A cached path stores the epoch read BEFORE its walk, and is walked again when
+ * the epoch differs. The daemon writes tables first, then the epoch, in one step of its loop. A walk in between sees
+ * old and new entries, like packets while tables are written, and it is repeated.
  */
 static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)
 {
@@ -135,7 +134,7 @@ static inline int sv_is_ethernet(const struct sv_shared_fabric *b, uint32_t port
     return b->node_ethernet[b->port_node[port]];
 }
 
-/* LID that the receiver of a packet from `port` learns: RoCE has none. */
+/* The LID that the receiver of a packet from `port` learns: RoCE has none. */
 static inline uint16_t sv_source_lid(const struct sv_shared_fabric *b, uint32_t port)
 {
     return sv_is_ethernet(b, port) ? 0 : sv_lid(b, port);

@@ -75,14 +75,14 @@ static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pk
     if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & enforcement) || !b->port_num[port] ||
         !sv_is_switch(b, (uint32_t)b->port_node[port]))
         return false;
-    if (enforcement == SV_ENFORCE_IN) /* any entry of the partition matches, as if the packet came from a full member */
+    if (enforcement == SV_ENFORCE_IN) /* any entry of the partition matches, as for a packet from a full member */
         return !sv_port_has_pkey(b, port, pkey | SV_PKEY_MEMBER);
     return !sv_port_has_pkey(b, port, pkey);
 }
 
 /*
- * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after
- * HOQLife, 4.096 us times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
+ * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after HOQLife,
+ * 4.096 us times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
  */
 static double patience(const struct sv_shared_fabric *b, uint32_t egress)
 {
@@ -116,7 +116,7 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
     int64_t peer = b->port_peer[egress];
     bool from_switch = sv_is_switch(b, (uint32_t)b->port_node[egress]);
     const uint8_t *info = sv_port_info(b, egress);
-    /* Only a switch counts packets that it cannot send: at an HCA the send queue stops. */
+    /* Only a switch counts packets that it cannot send; at an HCA the send queue stops. */
     uint32_t here = from_switch ? egress : SV_NO_PORT;
 
     if (peer < 0 || info[SV_PHYS_STATE_AT] >> 4 != SV_PHYS_LINK_UP ||

@@ -15,7 +15,7 @@
 
 #define SV_PATH_LINKS 128
 #define SV_NO_PORT 0xFFFFFFFFu
-#define SV_PATH_CHOICES 64      /* of the paths of adaptive routing, a flow uses this many */
+#define SV_PATH_CHOICES 64      /* maximum number of paths that a flow uses with adaptive routing */
 #define SV_TRANSPORT_RC 2    /* bits of ARInfo.by_transport_disable */
 #define SV_TRANSPORT_UC 4
 
@@ -57,9 +57,9 @@ struct sv_path {
     uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
     uint8_t vl;         /* on the first link */
     uint16_t choices;      /* numbers of different paths, at most SV_PATH_CHOICES; 1: no switch chooses */
-    uint32_t rest;      /* during the walk: rest of the path's number */
-    uint32_t keep_us;   /* pause after which the flow may change its path; 0: each message may, UINT32_MAX: never */
-    uint16_t links;     /* links that packets pass, up to the loss */
+    uint32_t rest;      /* during the walk: the part of the path's number that is not used yet */
+    uint32_t keep_us;   /* pause after which the flow may change its path; 0: with each message, UINT32_MAX: never */
+    uint16_t links;     /* number of links that packets pass, up to the point of loss */
     uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
 };
 
@@ -90,8 +90,8 @@ struct sv_tree {
 int sv_tree_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_tree *tree);
 void sv_tree_free(struct sv_tree *tree);
 
-/* Check one link, for both walks: whether a packet of `route` can cross from `egress`. Fills
- * path->reason, drop and counter. */
+/* Check whether a packet of `route` can cross the link at `egress`; used by both walks. Fills path->reason, drop
+ * and counter. */
 bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t ingress_at_sender,
               struct sv_path *path);
 
@@ -100,8 +100,9 @@ unsigned sv_data_vls(const uint8_t *info);
 /* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
 unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl);
 
-/* Return the port of switch `node` for packets of `route`: `egress` from its table, or a port of the LID's group:
- * that of the path's number if the switch routes adaptively, any if `egress` is down. SV_NO_PORT: dropped. */
+/* Return the port of switch `node` for packets of `route`: `egress` from its table; if the switch routes
+ * adaptively, the port of the LID's group that the path's number selects; if `egress` is down, any port of the
+ * group. SV_NO_PORT: dropped. */
 uint32_t sv_adapted(const struct sv_shared_fabric *b, uint32_t node, const struct sv_route_key *route, struct sv_path *path, uint32_t egress);
 
 #endif

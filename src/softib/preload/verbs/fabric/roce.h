@@ -1,6 +1,6 @@
 /*
- * RoCE: adapters whose link layer is Ethernet. Programs see no LIDs; a GID names the destination, and the library finds
- * the port that owns it, as ARP does on hardware. The packets travel by the LIDs that the subnet manager assigned.
+ * RoCE: adapters whose link layer is Ethernet. Programs see no LIDs. A GID names the destination, and the library finds
+ * the port that owns the GID, as ARP does on hardware. The packets travel by the LIDs that the subnet manager assigned.
  *
  * GID table of a port: 0 and 1 hold the link-local address of its MAC, 2 and 3 its IPv4 address; even entries are RoCE
  * v1, odd ones v2; the others are empty. MAC: 02 and the port's row in five bytes. softib/live/sysfs/roce.py restates

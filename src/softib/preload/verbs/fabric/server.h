@@ -2,18 +2,16 @@
  * The protocol between libsoftib-verbs.so and the daemon of a running fabric. This header is the only declaration;
  * softib.live.verbs.server reads it into NumPy dtypes.
  *
- * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process
- * connects once and sends softib_server_hello. The softib_server_reply has its number (1 .. 65535,
- * unique among running processes) and the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS), so that it
- * needs no path and no pid, which could differ in its container. A client
- * that sends only magic and version gets the descriptors, but does not count as a program of the
- * fabric. The connection stays; a program that closes it, or dies, has left: its memory is freed,
- * its traffic is added to the counters. Afterwards each message is a softib_server_ask, which gets
- * one softib_server_reply.
+ * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once and
+ * sends softib_server_hello. The softib_server_reply has its number (1 .. 65535, unique among running processes) and
+ * the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS), so that it needs no path and no pid, which could differ in its
+ * container. A client that sends only magic and version gets the descriptors, but is not counted as a program of the
+ * fabric. The connection stays; a program that closes it, or dies, has left: its memory is freed, its traffic is added
+ * to the counters. Afterwards each message is a softib_server_ask, which gets one softib_server_reply.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
- *   a softib_event there whenever something happens to the ports of node `node`. Events that do not fit the socket wait
- *   in the daemon, like in the kernel's list of an open device. When the reading end is closed the daemon drops them.
+ *   a softib_event there whenever something happens to the ports of node `node`. Events that do not fit into the socket
+ *   wait in the daemon, as in the kernel's list of an open device. When the reading end is closed the daemon drops them.
  * - FOLD: when the answer arrives, the counters of the ports include every count of the traffic
  *   file.
  *

@@ -6,12 +6,11 @@
  * follow; cell 0 of each is its softib_chunk. A chunk belongs to one process, which claims it with a compare-and-swap
  * of `owner` (0 -> its number); only the daemon releases it, after the death of that process.
  *
- * A cell counts the packets of one path in both directions: 0 forward, 1 back. Its state changes
- * with single stores: FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the
- * daemon after its death) -> FREE (the daemon, which has added the rest to the counters of the
- * ports). So nothing is lost or counted twice when a process is killed. `packets` and `dwords` only
- * grow while LIVE. A writer sets the chunk's `dirty` when it reads 0; the daemon clears it, adds
- * the new counts, and reads the chunk again the next time, which finds any count that was in
+ * A cell counts the packets of one path in both directions: 0 forward, 1 back. Its state changes with single stores:
+ * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
+ * which has added the rest to the counters of the ports). So no count is lost or counted twice when a process is
+ * killed. `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` if it reads 0. The daemon
+ * clears it, adds the new counts, and reads the chunk again the next time, so that it finds any count that was in
  * progress.
  *
  * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer)

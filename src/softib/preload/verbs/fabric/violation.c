@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define VIOLATION_CELLS 64
-#define NAMED_NS 10000000 /* a cell names the first violator, and another one after this time (traps are rarer) */
+#define NAMED_NS 10000000 /* a cell names the first violator, and after this time another one (traps are rarer) */
 
 struct violation_cell {
     struct softib_cell *cell;

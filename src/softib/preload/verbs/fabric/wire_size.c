@@ -21,7 +21,7 @@ static const struct { uint8_t first, last, both_ends, request; } extension[SV_ME
     [SV_MSG_FLUSH] = { .first = RETH + FETH, .request = 1 },
 };
 
-/* Messages of one packet without payload of the caller. */
+/* Messages of one packet without payload from the caller. */
 static uint64_t payload_of(enum sv_message message, uint64_t payload)
 {
     switch (message) {

@@ -4,8 +4,8 @@
 
 #include "heap/shared_heap.h"
 
-/* A thread that holds a hazard raises only hazards of a later level: each level has separate slots,
- * so there is no deadlock. */
+/* A thread that holds a hazard raises only hazards of a later level. Each level has separate slots, so there is no
+ * deadlock. */
 enum vm_level { VM_FIRST, VM_SECOND, VM_THIRD };
 uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level);
 

@@ -1,8 +1,7 @@
 /*
- * A process is identified by the inode of its pidfd, which is unique for the uptime of the system
- * (pidfs, Linux 6.9), so a reused pid is detected. Older systems have one inode for all pidfds;
- * there only the pid is checked, and the daemon clears `alive` when a process closes its
- * connection.
+ * A process is identified by the inode of its pidfd, which is unique for the uptime of the system (pidfs, Linux 6.9),
+ * so a reused pid is detected. On older systems all pidfds have the same inode: only the pid is checked, and the daemon
+ * clears `alive` when a process closes its connection.
  */
 #include "identity.h"
 #include "libc_calls.h"
@@ -56,7 +55,7 @@ uint64_t vm_self(void)
 
 uint64_t vm_pid_ns(void)
 {
-    static uint64_t found, of; /* a process never changes its namespace; a child may be in another */
+    static uint64_t found, of; /* a process never changes its namespace, but a child may be in another one */
 
     if (__atomic_load_n(&of, __ATOMIC_ACQUIRE) != vm_self()) {
         __atomic_store_n(&found, inode_at("/proc/self/ns/pid"), __ATOMIC_RELAXED);

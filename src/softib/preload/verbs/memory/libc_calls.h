@@ -1,7 +1,6 @@
 /*
- * Hides side effects of the library's own C library calls. Posting and polling preserve errno: in a
- * driver they make no system call, and librdmacm's rsockets read an earlier errno after them
- * (rs_get_comp).
+ * Hides side effects of the library's own C library calls. Posting and polling preserve errno: in a driver they make no
+ * system call, and librdmacm's rsockets read an errno of before afterwards (rs_get_comp).
  */
 #ifndef SOFTIB_VERBS_LIBC_CALLS_H
 #define SOFTIB_VERBS_LIBC_CALLS_H

@@ -9,7 +9,7 @@ bool vm_lives(struct vm_heap *w, uint32_t process);
 bool vm_owner_lives(struct vm_heap *w, uint32_t owner);
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock);
 
-/* True: taken over from a dead owner, which may have left an incomplete change. */
+/* True: the lock was taken over from a dead owner, which may have left an incomplete change. */
 static inline bool vm_lock(struct vm_heap *w, uint32_t *lock)
 {
     uint32_t none = 0;

@@ -16,7 +16,8 @@ static inline void vm_relax(void)
 /* Prefetch the cache line of `at` for a write. Any address is allowed. */
 static inline void vm_soon(uintptr_t at)
 {
-#if defined(__x86_64__) /* without -mprfchw the compiler turns __builtin_prefetch for writing into one for reading */
+#if defined(__x86_64__) /* without -mprfchw the compiler would turn __builtin_prefetch for writing into one for
+                         * reading */
     __asm__ volatile("prefetchw (%0)" : : "r"(at));
 #else
     __builtin_prefetch((const void *)at, 1);

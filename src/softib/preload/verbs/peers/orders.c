@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define POLLER_NS 3000u         /* a thread that polls takes an order within this time */
-#define AWAKE_NS 60000u         /* the requester sleeps after this time */
-#define LOOK_NS 1000000u        /* … and checks at this interval whether the owner lives */
+#define AWAKE_NS 60000u         /* the requester spins for this time before it sleeps */
+#define LOOK_NS 1000000u        /* … and then checks at this interval whether the owner lives */
 #define UNTAKEN_NS 500000000u   /* an owner that takes no order for this long counts as stopped */
 #define SERVES_NS 5000000u      /* an owner that polls starts to serve within this time */
 #define LOOKS 64 /* spins between two reads of the clock */
@@ -83,7 +83,7 @@ static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
     return mine;
 }
 
-/* Data of a locked order: most owners never have more than one at a time. */
+/* The data of a locked order exists; most owners never have more than one order at a time. */
 static bool data_exists(struct vm_heap *w, struct softib_service *service, unsigned order)
 {
     if (__atomic_load_n(&service->there, __ATOMIC_RELAXED) >> order & 1)
@@ -106,8 +106,7 @@ static bool moves(struct softib_order *order, uint32_t from, uint32_t to)
     return __atomic_compare_exchange_n(&order->state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* If a polling thread took the last order, it will take this one soon; otherwise wake the sleeping
- * thread at once. */
+/* If a polling thread took the last order, it will soon take this one; otherwise wake the sleeping thread. */
 static void wake(struct softib_service *service)
 {
     if (__atomic_load_n(&service->sleeps, __ATOMIC_SEQ_CST))
@@ -172,7 +171,7 @@ static int give(struct vm_heap *w, uint32_t process, struct softib_service *serv
     return wait_for(w, process, service, order);
 }
 
-/* Its former owner may have been killed, or have abandoned it. False: it is still being executed. */
+/* Its former requester may have been killed, or may have abandoned it. False: it is still being executed. */
 static bool settle(struct softib_order *order)
 {
     if (moves(order, SOFTIB_ORDER_GIVEN, SOFTIB_ORDER_NONE) || moves(order, SOFTIB_ORDER_DONE, SOFTIB_ORDER_NONE))

@@ -1,6 +1,6 @@
 /*
- * Files of keys of other processes, mapped here. A mapping whose key was removed is unmapped after
- * the last copy, because memory released by its owner is not freed before.
+ * Files of keys of other processes, mapped here. A mapping whose key was removed is unmapped after the last copy,
+ * because the owner's released memory is not freed earlier.
  */
 #include "peer_mappings.h"
 #include "orders.h"
@@ -37,8 +37,8 @@ static bool is_the_file(const struct stat *info, const struct softib_file *file)
 }
 
 /*
- * Open by name, or through the owner's descriptor if its pid is valid here, otherwise get it from
- * the owner: names and pids differ in other namespaces. -1: not available.
+ * Open it by name, or through the owner's descriptor if its pid is valid here; otherwise get it from the owner, since
+ * names and pids differ in other namespaces. -1: not available.
  */
 static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
@@ -151,7 +151,7 @@ static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib
 
     pthread_mutex_lock(&w->lock);
     if (map->key && (map->key != key ? is_closed(w, map->key) : !is_of(map, file)))
-        retire(w, map); /* the slot of a live key is kept: the other key is copied through the kernel */
+        retire(w, map); /* the slot of a live key is kept, and the other key is copied through the kernel */
     if (!map->key)
         fill(w, map, file, key);
     address = map->key == key ? map->address : NULL;
@@ -168,7 +168,7 @@ char *vp_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key)
         char *address = map->address;
 
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&map->key, __ATOMIC_RELAXED) == key) /* not reused by another key in between */
+        if (__atomic_load_n(&map->key, __ATOMIC_RELAXED) == key) /* it has not been reused by another key in between */
             return address;
     }
     return map_slow(w, map, file, key);

@@ -18,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AWAKE_NS 30000u /* the thread polls for the next order this long before it sleeps: a long message consists of several */
+#define AWAKE_NS 30000u /* the thread polls this long for the next order before it sleeps: a long message consists of
+                         * several orders */
 #define LOOKS 64 /* polls before it yields the processor */
 
 const struct softib_service *vp_service;
@@ -88,8 +89,8 @@ static int send_file(struct vm_heap *w, uint32_t process, int fd)
     return error;
 }
 
-/* Only used for a key of this process. A program that closes all descriptors has closed this one too;
- * the number may now belong to another file. */
+/* Only used for a key of this process. If the program closed all descriptors, this one is closed too, and its
+ * number may now belong to another file. */
 static int hand_over(struct vm_heap *w, const struct softib_order *order)
 {
     const struct softib_key *k = vm_key_is_there(w, order->key) ? vm_key(w, order->key) : NULL;

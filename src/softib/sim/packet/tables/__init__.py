@@ -4,8 +4,8 @@ and :data:`State`.
 Times are int64 picoseconds. A *port* is a row of the fabric's port arrays; a *port VL* is row
 ``port * vls + vl`` of the data VLs in use; a *virtual output queue* holds packets from one input
 port for one output port and VL; a *stream* is ``2 * queue pair``, + 1 for packets from its destination.
-Rows of packets, credits and events come from free lists; row 0 of each is unused, so that zeroed
-memory is empty and untouched pages stay so.
+Rows of packets, credits and events come from free lists. Row 0 of each is unused, so that zeroed memory is empty and
+untouched pages stay untouched.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ Net: Any = table(
         "watch_qp": Array("queue pairs", "uint8", "flag", "Log the packets of this queue pair."),
     },
 )
-"""Values from a fabric, its managers and the options of a run. Arrays of features that a run does not
-use have one row."""
+"""Values from a fabric, its managers and the options of a run. Arrays of features that a run does not use have one
+row."""
 
 State: Any = table(
     "State",

@@ -1,5 +1,5 @@
-"""Queue pairs and messages. Queue pairs of every service have a row in :data:`QP`; what RC alone
-needs is in :data:`RC`, what UC and UD need in :data:`UNRELIABLE`."""
+"""Queue pairs and messages. Queue pairs of every service have a row in :data:`QP`; columns for RC only are in
+:data:`RC`, those for UC and UD in :data:`UNRELIABLE`."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def prepare() -> None:
 
 
 class CommandQueue:
-    """Queue ``qid`` of a controller, connected but before its Connect command. ``depth`` commands at
-    once, each with ``piece`` bytes of data. Raises :class:`PeerError`."""
+    """Queue ``qid`` of a controller, whose connection exists, but whose Connect command has not been sent.
+    ``depth`` commands at once, each with ``piece`` bytes of data. Raises :class:`PeerError`."""
 
     def __init__(
         self,
@@ -142,15 +142,15 @@ class CommandQueue:
         return slot
 
     def responses(self) -> list[tuple[int, int, int]]:
-        """Return slots, statuses and results of pending responses; :meth:`release` frees the slots.
-        Raises :class:`PeerError` if the connection is lost."""
+        """Return (slot, status, result) of each pending response; :meth:`release` frees the slots. Raises
+        :class:`PeerError` if the connection is lost."""
         count = take_responses(self.rings, self.columns, self._responses)
         if count < 0:
             raise self.lost()
         return [tuple(int(v) for v in row) for row in self._responses[:count]]  # type: ignore[misc]
 
     def release(self, slot: int) -> None:
-        """Free a slot whose data is no longer needed."""
+        """Release a slot whose data is no longer needed."""
         self.columns.free[self.columns.n[layout.FREE]] = slot
         self.columns.n[layout.FREE] += 1
 

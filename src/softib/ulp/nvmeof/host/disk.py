@@ -32,7 +32,7 @@ LARGEST_ZEROES = 1 << 16
 
 
 class CorruptData(PeerError):
-    """A read returned other data than was written."""
+    """A read returned other data than those that were written."""
 
 
 @dataclass(eq=False)
@@ -91,9 +91,9 @@ class Disk:
     # -- requests --
 
     def run(self, requests: Any, queue: int = 0) -> None:
-        """Execute requests on queue number ``queue`` of the best path, and repeat those that fail with
-        a path on another one. Each request then has a status. Raises :class:`CorruptData`, and
-        :class:`PeerError` if there is no path for 30 s."""
+        """Execute requests on queue number ``queue`` of the best path, and repeat those that fail because of their
+        path on another path. Each request then has a status. Raises :class:`CorruptData`, and :class:`PeerError` if
+        there is no path for 30 s."""
         until = time.monotonic() + RETRY_S
         while True:
             path = self._best()

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from softib.errors import InputError, PeerError, SoftibError
+from softib.errors import InputError, PeerError, SoftibError, os_reason
 from softib.foreign_text import shown
 from softib.ulp.nvmeof.codes import Status
 from softib.ulp.nvmeof.host.command_queue import CommandError
@@ -48,7 +48,7 @@ class NbdServer:
             self._socket.bind(str(self.path))
         except OSError as error:
             self._socket.close()
-            raise InputError(f"{shown(str(path))}: {error.strerror or error}; use another --socket") from None
+            raise InputError(f"{shown(str(path))}: {os_reason(error)}; use another --socket") from None
         self._socket.listen(16)
 
     def serve(self, until: Callable[[], bool]) -> None:

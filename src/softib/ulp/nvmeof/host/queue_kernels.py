@@ -1,4 +1,4 @@
-"""The loop of an I/O queue of the initiator: commands out, responses in, data verified."""
+"""The loop of an I/O queue of the initiator, which sends commands, receives responses and verifies data."""
 
 from softib.jit import External, inner, kernel
 from softib.ulp.nvmeof.codes import Io
@@ -44,7 +44,7 @@ MONOTONIC = 1
 RECEIVED, SENT = 0, 1
 """Low bits of wr_id; above them, from bit 8, the slot of the receive."""
 DONE, LOST, TIMED_OUT, STOPPED, CORRUPT = range(5)
-"""How :func:`transfer` ends."""
+"""Results of :func:`transfer`."""
 IO_READ, IO_WRITE, COMPARE, ZEROES = int(Io.READ), int(Io.WRITE), int(Io.COMPARE), int(Io.WRITE_ZEROES)
 SGL = 0x40
 """Flags of a command whose data is described by an SGL."""
@@ -131,7 +131,7 @@ def receive(r, q, slot):
 
 @inner
 def finish(q, req, row):
-    """End the request of the response in ``row``; return -1 if there is none, 1 for wrong data, else
+    """End the request to which the response in ``row`` belongs; return -1 if there is none, 1 for wrong data, else
     0."""
     slot = q.response16[row, 6]
     if slot >= q.n[ENTRIES]:

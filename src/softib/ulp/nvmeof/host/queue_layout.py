@@ -1,4 +1,4 @@
-"""Columns of an I/O queue of the initiator, and the requests that it executes."""
+"""Columns of an I/O queue of the initiator, and of the requests that it executes."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ HostQueueColumns = table(
 )
 """Rows of ``capsule`` and ``data64`` are slots (commands); of ``response``: receives."""
 Requests = table("Requests", "opcode lba blocks flags memory pattern status result ns bad")
-"""Requests of one call. ``memory``: address of the data (0: see ``pattern``); ``pattern``:
-the first word of the pattern that a write writes and a read must return, word i being
-``pattern`` + i · ``STEP`` (1 in ``flags``); ``status``: -1 until it has one; ``ns``: from its start
-to its end; ``bad``: 1 for a read with other data."""
+"""The requests of one call. ``memory``: address of the data (0: see ``pattern``); ``pattern``: the first word of
+the pattern that a write writes and a read must return, word i being ``pattern`` + i · ``STEP`` (1 in ``flags``);
+``status``: -1 until it has one; ``ns``: from its start to its end; ``bad``: 1 for a read with other data."""
 PATTERN, FUA, DEALLOCATE = 1, 2, 4
 """``Requests.flags``."""
 
 
 def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any:
-    """Return columns over ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`) of ``size_of`` bytes."""
+    """Return the columns of a queue, laid out in ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`), which
+    has :func:`size_of` bytes."""
     data, receives = depth * piece, depth + 1
     at = memory.address
     n, clock = np.zeros(14, np.int64), np.zeros(2, np.int64)

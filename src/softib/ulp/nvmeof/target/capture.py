@@ -43,7 +43,7 @@ class CapsuleCapture:
                     records[row].append(record.tobytes())
         with self._lock:
             self._file.put(b"".join(record for of_row in records for record in of_row))
-            self._file.flush()  # a reader sees it now, and a second signal while the target ends loses none
+            self._file.flush()  # a reader sees the data at once, and a second signal while the target ends loses none
 
     def close(self) -> None:
         """End the file."""

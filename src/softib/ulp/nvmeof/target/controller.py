@@ -45,7 +45,7 @@ DNR = 0x4000
 NOTICE = 2
 NAMESPACE_NOTICE, ANA_NOTICE = 0x00, 0x03
 KEEP_ALIVE_GRACE = 2.0
-"""Factor on the host's keep-alive time, for a busy machine."""
+"""Factor by which the host's keep-alive time is extended, for a busy machine."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Controller:
     discovery: bool
     kato_ms: int
     seen_s: float
-    """When the admin queue last had a command."""
+    """Time of the last command of the admin queue."""
     cc: int = 0
     csts: int = 0
     io_queues: int = MAX_IO_QUEUES
@@ -263,7 +263,7 @@ class Controller:
 
 
 class Controllers:
-    """The controllers of a subsystem, by their numbers. Threads of queues share it."""
+    """The controllers of a subsystem, by their numbers. The threads of all queues share it."""
 
     def __init__(self, subsystem: Subsystem):
         self.subsystem = subsystem

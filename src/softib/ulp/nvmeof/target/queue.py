@@ -76,7 +76,7 @@ class TargetQueue:
         self._thread.start()
 
     def call(self, ending: bool = False) -> None:
-        """Make its thread end, or check for due notices. Any thread may call it."""
+        """Make the queue's thread end, or check for due notices. Any thread may call it."""
         self._ending = self._ending or ending
         self.columns.n[layout.STOP] = 1
         os.eventfd_write(self._wake, 1)

@@ -1,7 +1,6 @@
-"""The loop of a queue of the target: capsules in, data by RDMA, responses out.
+"""The loop of a queue of the target, which receives capsules, moves data by RDMA, and sends responses.
 
-An admin or fabrics command goes to Python when its data has arrived; Python answers with
-:func:`respond`.
+Admin and fabrics commands are passed to Python when their data has arrived; Python answers with :func:`respond`.
 """
 
 from softib.jit import External, inner, kernel
@@ -117,7 +116,7 @@ def length_of(q, slot):
 
 @inner
 def is_keyed(q, slot):
-    """Return whether its data is in the host's memory."""
+    """Return whether the data of the command is in the host's memory."""
     return q.capsule8[slot, 39] == KEYED or q.capsule8[slot, 39] == KEYED_INVALIDATE
 
 
@@ -375,8 +374,8 @@ def for_python(q, slot):
 
 @inner
 def begin(r, q, slot):
-    """Begin the command in ``slot`` when there are a buffer and room in the send queue; return -1 if
-    the connection failed, 1 if the command is for Python now, 0 otherwise."""
+    """Begin the command in ``slot`` if there is a buffer and room in the send queue; return -1 if the connection
+    failed, 1 if Python must execute the command now, 0 otherwise."""
     if q.n[FREE] == 0 or r.n[SQ_ROOM] < 2:
         q.held[(q.n[HELD_FIRST] + q.n[HELD]) % q.n[ENTRIES]] = slot
         q.n[HELD] += 1

@@ -1,5 +1,5 @@
-"""A subsystem: its namespaces, its ports with their asymmetric access states, and the pages that
-describe them. Without I/O, except for the files of the namespaces."""
+"""A subsystem: its namespaces, its ports with their asymmetric access states, and the pages that describe them.
+This module does no I/O, except for the files of the namespaces."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The socket for sending to it; -1: none. Opened only when a thread sleeps, which is rare. */
+/* The socket for sending to that process; -1: none. It is opened only when a thread sleeps, which is rare. */
 static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -64,8 +64,8 @@ bool ve_owes_notification(struct softib_cq *cq)
 }
 
 /*
- * One datagram per event: poll(2) must not report a channel readable without an event. The reader sends the missing events when the socket is empty. If it emptied the socket just before `unsent`
- * was incremented, there is room to send now.
+ * One datagram per event: poll(2) must not report a channel readable without an event. The reader sends the missing events when the socket is empty. If the reader emptied the socket just before
+ * `unsent` was incremented, there is room to send now.
  */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -76,7 +76,7 @@ void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
     }
 }
 
-/* The last completion is written, but not yet counted. */
+/* The last completion has been written, but `producer` does not count it yet. */
 void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
 {
     const struct softib_cqe *ring;
@@ -88,7 +88,7 @@ void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
         __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
-/* `seq` is written last; until then the slot has an old one or none. */
+/* `seq` is written last; until then the slot has an old sequence number or none. */
 static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const struct softib_cqe *cqe)
 {
     memcpy(to, cqe, offsetof(struct softib_cqe, seq));
@@ -101,8 +101,8 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
 #define AHEAD 128 /* entries for which a ring gets pages in advance */
 
 /*
- * The entry has pages. After this call the next one also has pages, because the owner reads it
- * before it is written. Without room, the ring stops growing from the next time that it is empty.
+ * Return whether the entry has pages. After this call the next entry also has pages, because the owner reads it before
+ * it is written. If there is no room, the ring stops growing when it is next empty.
  */
 static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -115,7 +115,8 @@ static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
         return entries - place > 1;
     while (size > entries)
         size /= 2;
-    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that still uses the old size sees an old completion */
+    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that still uses the old size finds an old
+                                                          * completion */
     return true;
 }
 
@@ -146,7 +147,7 @@ bool ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     } else {
         write_completion(cq, &ring[producer & (cq->size - 1)], cqe);
     }
-    if (cq->channel) /* otherwise it can never be armed */
+    if (cq->channel) /* without a channel it can never be armed */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
     if (armed == 2 || (armed == 1 && (solicited || cqe->status != IBV_WC_SUCCESS))) {
@@ -175,7 +176,7 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
         vm_lock(&e->w, &cq->polling);
     ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
-    to = cq->producer; /* the others move up, so purged completions take no room */
+    to = cq->producer; /* the other completions move up, so that purged ones take no room */
     for (uint32_t i = cq->producer; i != cq->consumer; i--) {
         if (ring[(i - 1) & (cq->size - 1)].owner == qpn) {
             ve_free_place(&ring[(i - 1) & (cq->size - 1)]);

@@ -1,10 +1,10 @@
 /*
- * Asynchronous events in transit to a context's socket. It holds few datagrams (net.unix.max_dgram_qlen, 10): events
- * that do not fit wait in the list of the process, like in the kernel's list of an open device, and the process that
+ * Asynchronous events in transit to a context's socket. The socket holds few datagrams (net.unix.max_dgram_qlen, 10).
+ * Events that do not fit wait in a list of the process, as in the kernel's list of an open device, and the process that
  * reads the socket sends them. The order is kept; an unread socket does not block others.
  *
- * An event is put in the list before the socket is tried, so the process that reads the socket will
- * send it. If a sender is killed between the datagram and the mark, its event is sent twice.
+ * An event is put in the list before it is written to the socket, so that the process that reads the socket will send
+ * it if there is no room. If a sender is killed between the datagram and the mark, its event is sent twice.
  */
 #include "events.h"
 #include "complete.h"

@@ -7,8 +7,8 @@
 /* Raise an asynchronous event of an object of `process` (this one or another), whose objects are
  * held. */
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
-/* Create the list of waiting events of this process; false: out of memory, events are lost when
- * their socket is full. */
+/* Create the list of waiting events of this process; false: out of memory; events are then
+ * lost when their socket is full. */
 bool ve_events_open(struct ve_engine *e);
 /* This process has read from `socket`: send the events that waited for room in it. */
 void ve_events_read(struct ve_engine *e, uint32_t socket);

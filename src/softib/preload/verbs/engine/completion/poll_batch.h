@@ -1,8 +1,7 @@
 /*
- * CQs that this thread polls between ibv_start_poll and ibv_end_poll, holding their lock `polling`.
- * A thread that destroys or resets a QP meanwhile must not wait for itself. (mlx5 waits, except for
- * single-threaded CQs, IBV_CREATE_CQ_ATTR_SINGLE_THREADED; programs that work there must work
- * here.)
+ * CQs that this thread polls between ibv_start_poll and ibv_end_poll, holding their lock `polling`. If a thread
+ * destroys or resets a QP meanwhile, it must not wait for itself. (mlx5 waits for itself, except for single-threaded
+ * CQs, IBV_CREATE_CQ_ATTR_SINGLE_THREADED. Programs that work there must work here.)
  */
 #ifndef SOFTIB_VERBS_BATCH_H
 #define SOFTIB_VERBS_BATCH_H

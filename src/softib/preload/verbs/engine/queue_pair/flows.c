@@ -1,4 +1,4 @@
-/* Adaptive routing: which path of its queue pair the next message takes. */
+/* Adaptive routing: the path that the next message of a queue pair takes. */
 #include "flows.h"
 
 #include "../scheduling/sq_sched.h"
@@ -11,7 +11,7 @@ static void take(struct ve_qp *q, unsigned number)
         return;
     q->flows[q->route.number] = q->flow;
     q->flow = q->flows[number];
-    q->flows[number].cell = NULL; /* the current flow has it */
+    q->flows[number].cell = NULL; /* the current flow uses it */
     q->route.number = q->return_route.number = (uint16_t)number;
 }
 
@@ -24,7 +24,7 @@ void ve_flow_next(struct ve_qp *q)
     if (ve_modes & VE_PACED)
         number = ve_scheduled_path(q);
     else if (q->flow.keep_us)
-        number = q->s->qpn; /* BOUNDED: the flows of a pair of ports spread */
+        number = q->s->qpn; /* BOUNDED: the flows of a pair of ports are spread */
     else
         number = q->route.number + 1u;
     take(q, number % n);
@@ -40,7 +40,7 @@ void ve_flows_fit(struct ve_qp *q)
         return;
     flows = realloc(q->flows, q->flow.choices * sizeof *flows);
     if (!flows)
-        return; /* the flow stays on the paths that it has */
+        return; /* the flow keeps its paths */
     q->flows = flows;
     while (q->flows_n < q->flow.choices)
         flows[q->flows_n++] = (struct sv_flow){ .epoch = UINT64_MAX }; /* walked when it is taken */

@@ -1,6 +1,6 @@
 /*
  * Members of multicast groups: one entry each, written under the file's member lock, read by senders without a lock.
- * A reused entry gets another `version` before anything else changes, so that a reader detects a torn read.
+ * The `version` of a reused entry changes before anything else, so that a reader detects a torn read.
  */
 #include "members.h"
 

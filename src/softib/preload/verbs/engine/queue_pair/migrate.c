@@ -4,9 +4,8 @@
  * MIGRATED, when its retries are exhausted, or when a request arrives from a QP that has migrated:
  * the alternate path replaces the primary one, once, with event PATH_MIG.
  *
- * State, port and the data for peers are in shared memory, so the process that detects the reason
- * migrates the QP under its lock. Address and timeout belong to the owner, which updates them
- * before the next request.
+ * State, port and the data for peers are in shared memory, so the process that detects the reason migrates the QP under
+ * its lock. Address and timeout belong to the owner, which updates them before its next request.
  */
 #include "migrate.h"
 #include "../completion/events.h"
@@ -22,7 +21,7 @@ void ve_move(struct ve_engine *e, struct softib_qp *s)
     s->lid = s->alt_lid;
     s->pkey_index = s->alt_pkey_index;
     sv_port_pkey(s->port, s->pkey_index, &s->pkey);
-    s->alt_lid = 0; /* a new path must be loaded before it can be armed again */
+    s->alt_lid = 0; /* a new path must be loaded before the QP can be armed again */
     __atomic_store_n(&s->mig, IBV_MIG_MIGRATED, __ATOMIC_RELAXED);
     __atomic_store_n(&s->moves, (uint16_t)(s->moves + 1), __ATOMIC_RELEASE);
     ve_event(e, s->process, s->async, IBV_EVENT_PATH_MIG, s->user);
@@ -62,7 +61,7 @@ bool ve_migrate(struct ve_qp *q)
     return armed;
 }
 
-/* REARM becomes ARMED; a peer may move it at the same time. */
+/* REARM becomes ARMED; a peer may do this at the same time. */
 static void arm(struct softib_qp *s)
 {
     uint8_t rearm = IBV_MIG_REARM;

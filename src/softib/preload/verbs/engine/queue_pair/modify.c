@@ -1,7 +1,7 @@
 /*
  * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). A transition that is
- * not in the table, or with missing or extra attributes, changes nothing. Values are masked, or rejected, as Linux
- * does for mlx5: the table of docs/verbs.md, "Attributes of ibv_modify_qp".
+ * not in the table, or has missing or extra attributes, changes nothing. Values are masked, or rejected, as Linux does
+ * for mlx5: the table of docs/verbs.md, "Attributes of ibv_modify_qp".
  */
 #include "modify.h"
 #include "../completion/complete.h"
@@ -259,7 +259,8 @@ static void purge(struct ve_qp *q)
     __atomic_store_n(&q->receives_freed, 0, __ATOMIC_RELAXED);
 }
 
-/* Responses carry the P_Key of the responder: a full member's where its port has that entry (10.9.1.2, 9.6.1.1.3). */
+/* Responses carry the P_Key of the responder: that of a full member if its port has that entry (10.9.1.2,
+ * 9.6.1.1.3). */
 static uint16_t responders_pkey(uint32_t port, uint16_t pkey)
 {
     uint16_t partition = pkey & SV_PKEY_PARTITION;
@@ -297,8 +298,7 @@ int ve_qp_walk(struct ve_qp *q)
     return error;
 }
 
-/* A peer that cannot copy to this process will order copies from it. For datagrams the senders are
- * unknown. */
+/* A peer that cannot copy to this process will order copies from it. For datagrams the senders are unknown. */
 static void serve_peer(struct ve_qp *q)
 {
     struct vm_heap *w = &q->e->w;
@@ -358,7 +358,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
         ve_break(q);
     } else if (!error) {
         vm_lock(&q->e->w, &q->s->lock);
-        if (to != IBV_QPS_RESET && q->s->state == IBV_QPS_ERR) { /* a peer has just set it to ERR */
+        if (to != IBV_QPS_RESET && q->s->state == IBV_QPS_ERR) { /* a peer has just set the QP to ERR */
             error = EINVAL;
         } else {
             if (to == IBV_QPS_RESET)

@@ -20,7 +20,7 @@ struct ve_write_target {            /* write_fastpath.c: target of the last writ
     uint64_t named;                 /* the responder's entry in the table of numbers */
     uint64_t epoch;                 /* of the flow */
     uint64_t from, length;          /* mapped range, in remote addresses */
-    char *here;                     /* `from`, in this process */
+    char *here;                     /* the address of `from` in this process */
     uint64_t request, answer;       /* dwords on the wire, without payload */
 };
 
@@ -41,15 +41,18 @@ struct ve_qp {
     struct ve_slot *slots;
     uint32_t head, tail;            /* pending requests */
     uint32_t completed;             /* requests so far */
-    uint32_t freed;                 /* requests whose WQEs are free again: their completion, or a later one, was polled */
-    uint32_t receives_freed;        /* receives so far whose completion was polled */
+    uint32_t freed;                 /* number of requests whose WQEs are free again, because their completion or a
+                                     * later one was polled */
+    uint32_t receives_freed;        /* number of receives so far whose completion was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
-    bool completed_first;           /* current request: its completion was written before the receive's */
-    bool overran;                   /* send_cq has, and a completion is lost */
-    bool early;                     /* retry the head early: a receive was posted, or the program polls */
+    bool completed_first;           /* the completion of the current request was written before that of the receive */
+    bool overran;                   /* send_cq has overrun, and a completion is lost */
+    bool early;                     /* retry the head of the queue early, because a receive was posted, or the
+                                     * program polls */
     bool listed;                    /* in e->waiting */
-    uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` moves in modify and query only */
+    uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` changes only in modify and
+                                     * query */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: time of the last attempt without a receive */
@@ -60,7 +63,8 @@ struct ve_qp {
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t rng_state;             /* loss.c */
-    bool executed;                  /* the first pending request: its ACK was lost, not the request; contents of the ACK: */
+    bool executed;                  /* the first pending request was executed, and its ACK was lost; the contents of
+                                     * that ACK: */
     struct sv_wire_size sent, answer;
     uint32_t answer_len;
     uint16_t moves;                 /* value of s->moves that `attr` and `route` include */

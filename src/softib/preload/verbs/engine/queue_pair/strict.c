@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define FRAMES 24
-#define CALLS 256 /* call sites that are remembered; warnings from further ones repeat */
+#define CALLS 256 /* call sites that are remembered; warnings from other sites repeat */
 
 static uint64_t rng_state, seed;
 static char this_library[1];
@@ -71,29 +71,42 @@ static bool is_new(const void *where, const char *what)
     return true;
 }
 
-void ve_warn(const char *format, ...)
+static void report(const char *kind, const char *format, va_list values)
 {
     char line[512];
     void *frames[FRAMES];
-    int n = backtrace(frames, FRAMES), from = theirs(frames, n), octets;
-    va_list values;
+    int n = backtrace(frames, FRAMES), from = theirs(frames, n);
 
-    if (!is_new(frames[from], format))
-        return;
-    va_start(values, format);
-    octets = vsnprintf(line, sizeof line - 1, format, values);
-    va_end(values);
-    if (octets < 0)
+    if (!is_new(frames[from], kind) || vsnprintf(line, sizeof line - 1, format, values) < 0)
         return;
     dprintf(STDERR_FILENO, "softib: strict: %s\n", line);
     backtrace_symbols_fd(frames + from, n - from, STDERR_FILENO);
+}
+
+void ve_warn(const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    report(format, format, values);
+    va_end(values);
+}
+
+void ve_warn_of(const char *kind, const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    report(kind, format, values);
+    va_end(values);
 }
 
 /* -- undefined fields -- */
 
 void ve_scramble(struct softib_cqe *cqe)
 {
-    cqe->opcode ^= IBV_WC_RECV | (ve_strict_roll() & 7); /* so that a send looks like a receive */
+    cqe->opcode ^= IBV_WC_RECV | (ve_strict_roll() & 7); /* so that the completion of a send looks like that of a
+                                                          * receive */
     cqe->byte_len = ve_strict_roll() | 0x40000000;
     cqe->imm = ve_strict_roll();
     cqe->src_qp = ve_strict_roll() & 0xFFFFFF;
@@ -135,7 +148,7 @@ void ve_shuffle(struct ve_engine *e, struct softib_srq *srq)
     char hold[sizeof(struct softib_receive) + VE_SGES * sizeof(struct softib_sge)];
 
     if (n < 2 || srq->shuffled == head + 1 || octets > sizeof hold)
-        return; /* already drawn, in an attempt that did not complete */
+        return; /* already drawn, in an attempt that was not completed */
     other = head + mixed(((uint64_t)srq->shuffles << 32) + head) % n;
     b = ring + (other & (srq->size - 1)) * octets;
     srq->shuffled = head + 1;

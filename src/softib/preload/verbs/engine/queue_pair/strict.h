@@ -14,6 +14,9 @@ struct softib_srq;
 
 /* Print one line and the program's backtrace. */
 void ve_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, once per code location and kind (by its address), where one format has several problems. */
+void ve_warn_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static inline bool ve_is_strict(void)
 {
     return ve_modes & VE_STRICT;

@@ -69,65 +69,48 @@ static void refused(struct ve_qp *q, enum ibv_qp_state from, enum ibv_qp_state t
                 names(required & ~mask, missing, sizeof missing), names(mask & ~(required | optional), beyond, sizeof beyond));
 }
 
-/* Values that the wire's fields cannot hold, as text: mlx5 truncates them, as here; other adapters
- * reject them. */
-struct cut {
-    char text[256];
-    size_t length;
-};
-
-static void note_cut(struct cut *c, const char *name, unsigned value, unsigned bits)
+/* A value that the wire's field cannot hold: mlx5 truncates it, as here; other adapters reject it. */
+static void check_width(const char *call, const char *name, unsigned value, unsigned bits)
 {
-    if (value & ~bits && c->length + 48 < sizeof c->text)
-        c->length += (size_t)snprintf(c->text + c->length, sizeof c->text - c->length, "%s %s %u to %u", c->length ? "," : "", name,
-                                      value, value & bits);
+    if (value & ~bits)
+        ve_warn_of(name, "%s: %s %u does not fit; truncated to %u", call, name, value, value & bits);
 }
 
-static void note_path(struct cut *c, const struct ibv_ah_attr *ah)
+static void check_path_widths(const char *call, const struct ibv_ah_attr *ah)
 {
-    note_cut(c, "sl", ah->sl, VE_SL_BITS);
-    note_cut(c, "src_path_bits", ah->src_path_bits, VE_PATH_BITS);
-}
-
-static void report_cut(const char *call, const struct cut *c)
-{
-    if (c->length)
-        ve_warn("%s: values that do not fit are truncated:%s", call, c->text);
+    check_width(call, "sl", ah->sl, VE_SL_BITS);
+    check_width(call, "src_path_bits", ah->src_path_bits, VE_PATH_BITS);
 }
 
 void ve_strict_address(const struct ibv_ah_attr *ah)
 {
-    struct cut c = { .length = 0 };
-
-    note_path(&c, ah);
-    report_cut("ibv_create_ah", &c);
+    check_path_widths("ibv_create_ah", ah);
 }
 
-static void report_cut_attributes(const struct ibv_qp_attr *a, int mask)
+static void check_widths(const struct ibv_qp_attr *a, int mask)
 {
-    struct cut c = { .length = 0 };
+    static const char call[] = "ibv_modify_qp";
 
     if (mask & IBV_QP_AV)
-        note_path(&c, &a->ah_attr);
+        check_path_widths(call, &a->ah_attr);
     if (mask & IBV_QP_TIMEOUT)
-        note_cut(&c, "timeout", a->timeout, VE_TIMER_BITS);
+        check_width(call, "timeout", a->timeout, VE_TIMER_BITS);
     if (mask & IBV_QP_RETRY_CNT)
-        note_cut(&c, "retry_cnt", a->retry_cnt, VE_RETRY_BITS);
+        check_width(call, "retry_cnt", a->retry_cnt, VE_RETRY_BITS);
     if (mask & IBV_QP_RNR_RETRY)
-        note_cut(&c, "rnr_retry", a->rnr_retry, VE_RETRY_BITS);
+        check_width(call, "rnr_retry", a->rnr_retry, VE_RETRY_BITS);
     if (mask & IBV_QP_MIN_RNR_TIMER)
-        note_cut(&c, "min_rnr_timer", a->min_rnr_timer, VE_TIMER_BITS);
+        check_width(call, "min_rnr_timer", a->min_rnr_timer, VE_TIMER_BITS);
     if (mask & IBV_QP_RQ_PSN)
-        note_cut(&c, "rq_psn", a->rq_psn, 0xFFFFFF);
+        check_width(call, "rq_psn", a->rq_psn, 0xFFFFFF);
     if (mask & IBV_QP_SQ_PSN)
-        note_cut(&c, "sq_psn", a->sq_psn, 0xFFFFFF);
+        check_width(call, "sq_psn", a->sq_psn, 0xFFFFFF);
     if (mask & IBV_QP_DEST_QPN)
-        note_cut(&c, "dest_qp_num", a->dest_qp_num, 0xFFFFFF);
+        check_width(call, "dest_qp_num", a->dest_qp_num, 0xFFFFFF);
     if (mask & IBV_QP_ALT_PATH) {
-        note_path(&c, &a->alt_ah_attr);
-        note_cut(&c, "alt_timeout", a->alt_timeout, VE_TIMER_BITS);
+        check_path_widths(call, &a->alt_ah_attr);
+        check_width(call, "alt_timeout", a->alt_timeout, VE_TIMER_BITS);
     }
-    report_cut("ibv_modify_qp", &c);
 }
 
 void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, int ignored, enum ibv_qp_state from, int error)
@@ -140,7 +123,7 @@ void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, 
         refused(q, from, to, mask);
         return;
     }
-    report_cut_attributes(a, mask);
+    check_widths(a, mask);
     if (to == IBV_QPS_SQD && from != IBV_QPS_SQD)
         ve_warn("ibv_modify_qp to SQD: mlx5 does not support this state and returns EINVAL");
     ignored |= mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
@@ -213,7 +196,7 @@ void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32
 
 /* -- objects destroyed too early -- */
 
-/* Lock and return the list. A forked child starts an empty one: it does not own its parent's QPs. */
+/* Lock and return the list. A forked child starts an empty one, since it does not own its parent's QPs. */
 static void hold(void)
 {
     static uint64_t owner;

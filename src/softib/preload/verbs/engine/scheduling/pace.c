@@ -3,12 +3,12 @@
  * its path, and completes when its acknowledgement arrives. READ responses use the reverse path.
  * Bytes are charged as they are counted (docs/verbs.md).
  *
- * A READ is executed when its request arrives, as the responder reads its memory from then on
- * (9.7.5.1.2), and completed when its responses have arrived. So its copy adds no time to the
- * wire's, and later requests wait for it only with a fence (10.8.3.3).
+ * A READ is executed when its request arrives, as the responder reads its memory from then on (9.7.5.1.2), and
+ * completed when its responses have arrived. So its copy adds no time to the time on the wire, and later requests wait
+ * for it only with a fence (10.8.3.3).
  *
- * The reverse path is also charged when the request is posted: a link reserved for a future message would be idle
- * until then. Repeated messages (RNR, bit errors) are charged once.
+ * The reverse path is also charged when the request is posted: if the link were reserved for the time of the answer, it
+ * would be idle until then. Repeated messages (RNR, bit errors) are charged once.
  */
 #include "sq_sched.h"
 #include "sq_sched_internal.h"
@@ -40,7 +40,7 @@ static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *rout
     return sv_path_walk(&sv_shared_fabric, route, path) == SV_OK && sv_timed_path_lay(timed, path->egress, path->links, route->sl);
 }
 
-/* Lay a path, and back if `answer` has the LID of the sender (0: no answer). */
+/* Lay a path, and the path back if `answer` has the LID of the sender (0: no answer). */
 static bool lay_trip(struct ve_round_trip *trip, struct sv_route_key route, uint16_t answer, struct sv_path *path)
 {
     struct sv_path back;
@@ -116,7 +116,7 @@ static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
     return true;
 }
 
-/* Return the path that the switches would choose at `now`: of equal ones, each in turn. */
+/* Return the path that the switches would choose at `now`; equal paths take turns. */
 static unsigned choose(struct ve_sq_sched *l, uint64_t now)
 {
     unsigned best = l->rotation++ % l->laid_n;
@@ -174,7 +174,7 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
     back = sv_timed_path_pass(&trip->back, when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + trip->there.latency_ns;
     when->done = (back > when->run ? back : when->run) + trip->back.latency_ns;
     if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
-        when->run = when->done; /* the data arrives no earlier than that */
+        when->run = when->done; /* the data arrives no earlier than the completion */
     if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
         when->done += l->last_read - when->run;
         when->run = l->last_read;

@@ -1,10 +1,9 @@
 /*
- * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread
- * that executes it (a posting, polling or timer thread). A hazard would cost an atomic operation
- * per request. Instead each QP counts its copies in softib_qp.copies, which is odd during a copy. A
- * thread that removes memory issues a barrier in every running thread (membarrier(2)), then waits
- * for the counts of all QPs, so that a copy needs no barrier. The counts are in shared memory: a
- * process that deregisters an imported region waits for those of the region's owner.
+ * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it (a
+ * posting, polling or timer thread). A hazard would cost an atomic operation per request. Instead each QP counts its
+ * copies in softib_qp.copies, which is odd during a copy. A copy needs no barrier, because a thread that removes memory
+ * issues one in every running thread (membarrier(2)), and then waits for the counts of all QPs. The counts are in
+ * shared memory: a process that deregisters an imported region waits for those of the region's owner.
  */
 #include "quiesce.h"
 #include "../../memory/hazards.h"
@@ -21,7 +20,7 @@
 #define SPINS 1000
 #endif
 
-bool ve_fences = true; /* until membarrier is known to be available */
+bool ve_fences = true; /* until it is known whether membarrier is available */
 
 static bool barrier(int command)
 {
@@ -67,7 +66,7 @@ static void wait_for(const struct softib_qp *s)
     for (uint32_t spins = 1; seen % 2 && __atomic_load_n(&s->copies, __ATOMIC_ACQUIRE) == seen; spins++) {
         vm_relax();
         if (spins % SPINS == 0)
-            sched_yield(); /* it may wait for this processor */
+            sched_yield(); /* the other thread may wait for this processor */
     }
 }
 

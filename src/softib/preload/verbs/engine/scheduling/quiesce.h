@@ -6,7 +6,7 @@
 
 extern bool ve_fences;
 
-/* Before the first QP, and in a forked child. */
+/* Called before the first QP is created, and in a forked child. */
 void ve_quiesce_begin(struct ve_engine *e);
 void ve_quiesce_add(struct ve_qp *q);
 void ve_quiesce_drop(struct ve_qp *q);
@@ -25,7 +25,7 @@ static inline void ve_copies_begin(struct ve_qp *q)
     if (__builtin_expect(ve_fences, false))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter has the barrier */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter issues the barrier */
 }
 
 static inline void ve_copies_end(struct ve_qp *q)

@@ -1,8 +1,8 @@
 /*
- * A lock between threads of one process, held for less than a microsecond. While the process has
- * one thread, as most posting processes do, a plain store takes it: a locked instruction would wait
- * until earlier stores are visible, which takes as long as fetching a cache line from another
- * processor. The plain store still sets the word, so a thread started meanwhile sees it held.
+ * A lock between threads of one process, held for less than a microsecond. While the process has only one thread, as
+ * most posting processes do, a plain store takes the lock: a locked instruction would wait until earlier stores are
+ * visible, which takes as long as fetching a cache line from another processor. The plain store still sets the word, so
+ * a thread started meanwhile sees it held.
  */
 #ifndef SOFTIB_VERBS_SPIN_H
 #define SOFTIB_VERBS_SPIN_H
@@ -13,7 +13,8 @@
 
 #include "../../memory/processor.h"
 
-/* glibc 2.32 and later define it. A weak reference, so that a library built for an older glibc uses it too where it is. */
+/* Defined by glibc 2.32 and later. The reference is weak, so that a library built for an older glibc uses it if it
+ * exists. */
 extern char __libc_single_threaded __attribute__((weak));
 #define VE_ONE_THREAD (&__libc_single_threaded && __libc_single_threaded)
 

@@ -69,7 +69,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
     if (ve_modes & VE_PACED)
         ve_pace(q, l, wr, when);
     if (when->run < l->last_run)
-        when->run = l->last_run; /* in order (9.7) */
+        when->run = l->last_run; /* in order, after earlier requests (9.7) */
     if (when->done < when->run)
         when->done = when->run;
     l->last_run = when->run;
@@ -81,7 +81,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
     ve_looked_at(q->e, q);
 }
 
-/* How early a request starts, so that its data arrives on time. */
+/* How much earlier a request starts, so that its data arrives on time. */
 static uint64_t lead(const struct ve_sq_sched *l, const struct ve_when *when)
 {
     double takes = l->base_ns + l->byte_ns * (double)when->octets, most = (double)(when->run - when->posted);
@@ -108,8 +108,8 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
 }
 
 /*
- * The cost of a copy is estimated from earlier ones, with more weight on quick ones than on
- * interrupted ones: a copy that starts early completes early.
+ * The cost of a copy is estimated from earlier ones. Quick copies have more weight than interrupted ones, because a
+ * copy that starts early completes early.
  */
 static void learn(double *mean, double seen)
 {
@@ -146,7 +146,7 @@ bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
 
     if (!l || (l->held_head == l->held_tail && l->done <= ve_now_ns()))
         return false;
-    if (l->held_tail - l->held_head >= q->max_send) { /* more than a correct program ever has */
+    if (l->held_tail - l->held_head >= q->max_send) { /* more than a correct program ever posts */
         q->overran |= !ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
         l->held_head++;
     }
@@ -236,8 +236,7 @@ bool ve_polled(struct ve_engine *e)
 {
     uint64_t now = ve_now_ns();
 
-    /* After arming a CQ a program polls again and then sleeps, so a single poll does not show
-     * that it spins. */
+    /* After arming a CQ, a program polls again and then sleeps, so a single poll does not show that it spins. */
     __atomic_store_n(&e->polled_ns, __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) ? now : 1, __ATOMIC_RELAXED);
     if (!(ve_modes & VE_STRICT))
         return now >= __atomic_load_n(&e->due_ns, __ATOMIC_RELAXED);

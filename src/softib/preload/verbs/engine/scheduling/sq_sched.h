@@ -1,5 +1,5 @@
 /*
- * Schedules requests that are executed later than they are posted: because of the wire's time (--pace), or because
+ * Schedules requests that are executed later than they are posted, because of the time on the wire (--pace), or because
  * immediate execution is not guaranteed (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and
  * nothing here is called.
  */
@@ -44,13 +44,13 @@ void ve_sched_free(struct ve_qp *q);
 void ve_look_begins(struct ve_engine *e);
 /* Note when the first work of `q` is due. */
 void ve_looked_at(struct ve_engine *e, struct ve_qp *q);
-/* `q` was locked: check again soon. */
+/* Called when `q` was locked: check again soon. */
 void ve_missed(struct ve_engine *e);
 /* Called when a thread polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
 /*
- * A thread polls continuously and does all the work: ns for which the timer thread leaves it to that thread, since a
- * descheduled timer thread would hold its locks. 0: the timer thread checks itself.
+ * A thread that polls continuously does all the work. Return for how many ns the timer thread leaves the work
+ * to that thread, since a descheduled timer thread would hold its locks. 0: the timer thread does the work itself.
  */
 uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: use its default. */
@@ -58,14 +58,14 @@ uint64_t ve_nap(struct ve_engine *e, bool idle);
 /* Work is due sooner than the shortest sleep: wait for it without sleeping. */
 bool ve_waits_awake(struct ve_engine *e);
 /*
- * Called when the program fetches an event of a peer's action. Deliver due completions first: a
- * sender's completion, one ACK after its data, must not come after the answer to the data. (On a
- * wire it cannot, and perftest's ib_send_lat -e, with one channel for both CQs, would lose count.)
+ * Called when the program fetches an event of a peer's action. Deliver due completions first: a sender's completion
+ * arrives one ACK after its data, and must not come after the answer to the data. (On a wire it cannot come later;
+ * perftest's ib_send_lat -e, with one channel for both CQs, would lose count.)
  */
 void ve_before_event(struct ve_engine *e);
 /* Return whether the timer thread wakes up in time by itself. */
 bool ve_wakes_in_time(struct ve_engine *e);
-/* Wait briefly for messages in transit, for rare calls that inspect the state. True: none are left. */
+/* Wait briefly for messages in transit; used by rare calls that inspect the state. True: none are left. */
 bool ve_settle(struct ve_engine *e);
 /* Called when the program is about to sleep until a completion arrives. */
 void ve_will_sleep(struct ve_engine *e);

@@ -30,18 +30,18 @@ struct ve_sq_sched {
     uint64_t last_run, last_read; /* latest of earlier requests: execution; completion of READs */
     uint64_t done, octets;      /* of the current request */
     double base_ns, byte_ns;   /* measured cost of execution: per request, per byte */
-    struct ve_round_trip *trips;  /* the paths among which adaptive routing chooses; NULL: none laid yet */
+    struct ve_round_trip *trips;  /* the paths from which adaptive routing chooses; NULL: none laid yet */
     uint16_t trips_n, laid_n;    /* entries of `trips`; those of the current destination */
     uint16_t path_number;               /* of the current request */
     uint16_t chosen;            /* of the last request posted */
-    uint32_t keep_us, rotation;     /* as in sv_path; where equal paths begin */
+    uint32_t keep_us, rotation;     /* keep_us: as in sv_path; rotation: the path with which equal paths begin */
     uint64_t last_posted;
     uint64_t epoch;
     uint16_t dlid;              /* responder */
     uint8_t sl;
     bool laid;
     uint32_t unsignalled;       /* strict: requests since the last that asked for a completion */
-    uint64_t not_ready_since;   /* strict: since when the head finds no receive */
+    uint64_t not_ready_since;   /* strict: time since which the head of the queue finds no receive */
     uint32_t not_ready_head;
 };
 

@@ -13,8 +13,9 @@
 
 #define IDLE_NS 1000000000u /* an idle thread ends after this time */
 #define RNDV_LOOK_NS 50000000u   /* interval of the check that senders of rendezvous live */
-#define PAUSE_NS 2000u      /* lets several receives be posted meanwhile */
-#define SOON_NS 1000000u    /* pending work is checked at least this often: a path may return, a peer may die */
+#define PAUSE_NS 2000u      /* time in which several receives can be posted */
+#define SOON_NS 1000000u    /* pending work is checked at least this often, since a path may return and a peer may
+                             * die */
 
 static void *run(void *argument);
 
@@ -67,9 +68,9 @@ void ve_unlist(struct ve_qp *q)
 }
 
 /*
- * `e->lock` is held, so no QP is destroyed. A QP's lock is only tried, since its holder may wait
- * for `e->lock`. A waiter that `polls` looks for a receive at most every PAUSE_NS: each look takes
- * the cache line with the responder's count away from the responder.
+ * `e->lock` is held, so no QP is destroyed. A QP's lock is only tried, since its holder may wait for `e->lock`. A
+ * waiter that `polls` looks for a receive at most every PAUSE_NS: each look moves the cache line with the responder's
+ * count away from the responder.
  */
 static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
 {

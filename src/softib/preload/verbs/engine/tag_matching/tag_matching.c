@@ -24,8 +24,8 @@ struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *t
     return (struct softib_tag *)((char *)vm_at(&e->w, tags->ring) + (index & (tags->size - 1)) * octets);
 }
 
-/* The receive and the count are two stores. If a process dies between them, the count is corrected
- * when the receive is taken. */
+/* The receive is taken, and the count changed, in two stores. If a process dies between them, the count is
+ * corrected when the receive is taken. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq)
 {
     struct softib_tags *tags = vm_at(&e->w, srq->tags);

@@ -19,7 +19,7 @@ struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *t
  */
 enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *peer, struct softib_srq *srq,
                         const struct iovec *iov, unsigned n, uint64_t length, struct ve_outcome *outcome);
-/* An unexpected message is about to take the next receive. */
+/* Called when an unexpected message is about to take the next receive. */
 void ve_unexpected(struct ve_engine *e, struct softib_srq *srq);
 /* Number of unexpected messages so far, modulo 2^16. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
@@ -32,14 +32,14 @@ int ve_rndv_begin(struct ve_qp *q, const struct softib_qp *peer, struct softib_s
            const char header[32]);
 /* Fetch, answer with FIN and complete, as far as possible now. */
 void ve_rndv_fetch(struct ve_qp *q);
-/* The connection has ended: complete open rendezvous with an error. */
+/* Called when the connection has ended: complete open rendezvous with an error. */
 void ve_rndv_abort(struct ve_qp *q);
 
 /* -- tm_rndv_log.c: log of a rendezvous for the case that its sender is killed -- */
 
 /* Add a record of `what` (except its owner); NULL: no room. */
 struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what);
-/* Mark the record before its completion, then close it. No effect without a record. */
+/* Mark the record before the completion is added, then close it. No effect without a record. */
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *record);
 void ve_rndv_log_close(struct softib_rndv_record *record);
 /* Complete the rendezvous of dead senders; true: live senders have open ones. `e->lock` is held. */

@@ -1,8 +1,7 @@
 /*
- * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads
- * the data, answers with a FIN message and completes again. Here the requester does all three,
- * since it holds the data: a list of outstanding steps, in order. A FIN needs a receive on the
- * requester, and waits for one.
+ * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads the data, answers
+ * with a FIN message and completes again. Here the requester executes all three steps, since it holds the data: a list
+ * of outstanding steps, in order. A FIN needs a receive on the requester, and waits for one.
  */
 #include "../completion/complete.h"
 #include "../completion/events.h"
@@ -146,8 +145,7 @@ static bool answer(struct ve_qp *q, const struct softib_qp *peer)
     return receive != NULL;
 }
 
-/* A rendezvous fails like its READ: the requester's QP fails, and with a wrong key the responder's
- * QP, too. */
+/* A rendezvous fails like its READ: the requester's QP fails, and if a key is wrong, the responder's QP fails too. */
 static void fail(struct ve_qp *q, struct softib_qp *peer, struct softib_srq *srq)
 {
     settle(q, peer, srq, IBV_WC_TM_RNDV_INCOMPLETE);

@@ -1,7 +1,7 @@
 /*
- * A log, next to the tag list, of matched rendezvous that their senders must still complete. If a
- * sender is killed between the match and the FIN, the receiver completes the request itself, like
- * an HCA whose READ is no longer answered.
+ * A log, next to the tag list, of matched rendezvous that their senders must still complete. If a sender is killed
+ * between the match and the FIN, the receiver completes the request itself, like an HCA whose READ is no longer
+ * answered.
  */
 #include "../completion/complete.h"
 #include "../receive.h"
@@ -45,7 +45,7 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
         __atomic_store_n(&o->owner, e->w.owner, __ATOMIC_RELEASE);
         return o;
     }
-    return NULL; /* the log is full: this rendezvous is lost if this process is killed */
+    return NULL; /* the log is full: if this process is killed, this rendezvous is lost */
 }
 
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *o)
@@ -87,7 +87,8 @@ static bool is_completed(struct ve_engine *e, const struct softib_srq *srq, cons
     return found;
 }
 
-/* The sender was killed after it wrote the record and before it took the tag: no message arrived. */
+/* Return whether the sender was killed after it wrote the record and before it took the tag, so that no message
+ * arrived. */
 static bool is_still_in_the_list(struct ve_engine *e, const struct softib_tags *tags, uint32_t handle)
 {
     for (uint32_t i = tags->head; i != tags->tail; i++) {
@@ -99,7 +100,7 @@ static bool is_still_in_the_list(struct ve_engine *e, const struct softib_tags *
     return false;
 }
 
-/* An unanswered READ ends its connection (9.9.2.4.2). */
+/* Complete the request for the sender. An unanswered READ ends its connection (9.9.2.4.2). */
 static void complete_for(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *o)
 {
     uint64_t *hazard;

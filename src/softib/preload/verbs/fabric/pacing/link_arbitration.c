@@ -1,4 +1,4 @@
-/* The backlogs of VLs, in shared memory, and the wait of a message behind them. */
+/* The backlogs of VLs in shared memory, and the time that a message waits behind them. */
 #include "link_arbitration.h"
 
 #include "../attributes.h"
@@ -41,12 +41,13 @@ bool sv_arbiter_of(const struct sv_shared_fabric *b, uint32_t egress, struct sv_
         return false;
     for (unsigned vl = 0; vl < SV_DATA_VLS; vl++)
         if (!(a->high >> vl & 1))
-            a->weight[vl] = lows >> vl & 1 ? low[vl] : 1; /* in no table: the least weight */
-    a->high_share = limit == UNLIMITED ? 1 : limit ? (float)limit / (float)(limit + 1) : 0.5f; /* then one packet of the others */
+            a->weight[vl] = lows >> vl & 1 ? low[vl] : 1; /* in no table: the smallest weight */
+    a->high_share = limit == UNLIMITED ? 1 : limit ? (float)limit / (float)(limit + 1) : 0.5f; /* then one packet of the other
+                                                                                                * VLs */
     return true;
 }
 
-/* Shares of the link of the VLs that have work. */
+/* The link's shares of the VLs that have work. */
 static void shares(const struct sv_arbiter *a, const float *backlog, double *share)
 {
     double sum[2] = { 0, 0 };
@@ -62,7 +63,7 @@ static void shares(const struct sv_arbiter *a, const float *backlog, double *sha
     }
 }
 
-/* Serve until `vl` has no work (SV_DATA_VLS: all of them), at most for `limit`; return the time it took. */
+/* Serve until `vl` has no work (SV_DATA_VLS: until no VL has), for at most `limit`; return the time it took. */
 static double serve(const struct sv_arbiter *a, float *backlog, unsigned vl, double limit)
 {
     double share[SV_DATA_VLS], took = 0;
@@ -89,7 +90,8 @@ static double serve(const struct sv_arbiter *a, float *backlog, unsigned vl, dou
     return took;
 }
 
-/* The word of the lock is the time of its acquisition. A process may die with the lock: another takes it over, and keeps the backlog of the dead process. */
+/* The word of the lock is the time of its acquisition. A process may die with the lock: another process takes it over, and keeps the backlog of the dead
+ * one. */
 static void lock(struct softib_link_clock *clock, uint64_t now)
 {
     uint64_t holder = 0;
@@ -97,10 +99,11 @@ static void lock(struct softib_link_clock *clock, uint64_t now)
     now |= 1;
     while (!__atomic_compare_exchange_n(&clock->lock, &holder, now, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         if (holder && now > holder && now - holder > STALE)
-            continue; /* exchanged with the value that was read */
+            continue; /* a dead holder: the next exchange takes the lock from it */
         holder = 0;
         sched_yield();
-        now += 1 << 12; /* about the time of a call, so that a lock of a dead process is seen */
+        now += 1 << 12; /* about the duration of a call, so that `now` advances and the lock of a dead process is
+                         * noticed */
     }
 }
 

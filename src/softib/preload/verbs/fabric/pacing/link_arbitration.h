@@ -1,8 +1,8 @@
 /*
  * VL arbitration of a paced link (IBA 7.6.9). Each VL has a backlog of work, in ns / 64 of the whole link. High-priority
- * VLs are served before the others, up to the limit of high priority; the VLs of a table share by its weights, and a
- * VL without work leaves its share to the others. The model is a fluid one: a message that is sent while another VL
- * has work waits for one packet of that VL, and messages sent later on other VLs do not change its time.
+ * VLs are served before the others, up to the limit of high priority; the VLs of a table share by its weights, and a VL
+ * without work leaves its share to the others. The model is a fluid one: a message that is sent while another VL has
+ * work waits for one packet of that VL, and messages sent later on other VLs do not change its time.
  */
 #ifndef SOFTIB_VERBS_LINK_ARBITRATION_H
 #define SOFTIB_VERBS_LINK_ARBITRATION_H

@@ -45,7 +45,7 @@ double sv_link_gbps(uint32_t port, double *lane_gbps)
     return s ? s->data_gbps * width_of(port) : 0;
 }
 
-/* Latency of a link's cable, and of the switch at its end, which depends on the speed of the ingress link. */
+/* Latency of a link's cable and of the switch at its end; the latter depends on the speed of the ingress link. */
 static double latency_of(uint32_t port)
 {
     int32_t cable = sv_shared_fabric.port_cable[port], peer = sv_shared_fabric.port_peer[port];
@@ -79,7 +79,8 @@ bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsig
 {
     struct softib_link_clock *clocks = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
     const struct link_speed *first = links ? speed_of(egress[0]) : NULL, *last = links ? speed_of(egress[links - 1]) : NULL;
-    double latency = ((first ? first->adapter_ns : 0) + (last ? last->adapter_ns : 0)) / 2.0; /* half a pair at each end */
+    double latency = ((first ? first->adapter_ns : 0) + (last ? last->adapter_ns : 0)) / 2.0; /* half of a pair's
+                                                                                               * latency at each end */
 
     sv_timed_path_free(path);
     if (!clocks || !(path->steps = malloc((links ? links : 1) * sizeof *path->steps)))
@@ -120,9 +121,8 @@ static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 }
 
 /*
- * If a port's link is free earlier than a later link of the path, the port has data but no credits:
- * PortXmitWait (IBA 16.1.3.5). Within a busy period the wait only grows; each increase is counted,
- * whatever the number of messages.
+ * If a port's link is free earlier than a later link of the path, the port has data but no credits: PortXmitWait (IBA
+ * 16.1.3.5). Within a busy period the wait only grows; each increase is counted, whatever the number of messages.
  */
 static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uint64_t next_free_at)
 {
@@ -148,8 +148,8 @@ uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint
     for (unsigned i = 0; i < n; i++) {
         uint64_t end = give(&path->steps[i], now, octets);
 
-        /* A link cannot send data before it arrives: a link that is faster than the one before it
-         * idles, which is not counted as wait. */
+        /* A link cannot send data before it arrives: if a link is faster than the one before it, it is idle in
+         * between, which is not counted as wait. */
         here = ends[i] = end > here ? end : here;
     }
     last = here;
@@ -158,7 +158,7 @@ uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint
     return last >> SV_LINK_CLOCK_SHIFT;
 }
 
-/* Work of a link, and the time for which it has waited for credits at last, after `now`. */
+/* The work of a link after `now`, and the time for which it has last waited for credits. */
 static uint64_t backlog(const struct sv_step *step, uint64_t now)
 {
     const struct softib_link_clock *clock = step->clock;
@@ -168,7 +168,7 @@ static uint64_t backlog(const struct sv_step *step, uint64_t now)
         float work = 0;
 
         for (unsigned vl = 0; vl < SV_DATA_VLS; vl++)
-            work += clock->backlog[vl]; /* another thread may change it: an estimate suffices */
+            work += clock->backlog[vl]; /* another thread may change it; an estimate suffices */
         until = __atomic_load_n(&clock->at, __ATOMIC_RELAXED) + (uint64_t)work;
     }
     if (stalled > until)

@@ -12,7 +12,7 @@
 #include "link_arbitration.h"
 #include "../path.h"
 
-/* One link of a path, at the time of the walk. */
+/* One link of a path, as it was when the path was walked. */
 struct sv_step {
     struct softib_link_clock *clock;
     double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */
@@ -36,8 +36,8 @@ void sv_timed_path_free(struct sv_timed_path *path);
 /* Time when `octets` bytes given to the links at `now` (ns) have passed all of them, without the
  * latency. Any thread. */
 uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets);
-/* Return whether at `now` (ns) a switch would prefer `path`: at the first link at which the two differ, it has less
- * work waiting. */
+/* Return whether a switch would prefer `path` at `now` (ns): the first link at which the two paths differ has less
+ * work waiting on `path`. */
 bool sv_timed_path_is_freer(const struct sv_timed_path *path, const struct sv_timed_path *than, uint64_t now);
 
 /* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */

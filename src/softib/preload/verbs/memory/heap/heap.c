@@ -1,9 +1,8 @@
 /*
- * The heap: chunks of SOFTIB_VERBS_CHUNK bytes, each owned by one process. An object larger than a
- * chunk gets several chunks. Smaller ones come from slabs: chunks with objects of one size, whose
- * head counts those in use. When the last object of a slab is freed, its chunk is released, and its
- * pages are returned to the system, except for one slab of each size: a program that alternately
- * creates and destroys one object keeps its memory.
+ * The heap: chunks of SOFTIB_VERBS_CHUNK bytes, each owned by one process. An object larger than a chunk gets several
+ * chunks. Smaller ones come from slabs: chunks with objects of one size, whose head counts those in use. When the last
+ * object of a slab is freed, its chunk is released and its pages are returned to the system. One slab of each size is
+ * kept, so that a program that alternately creates and destroys one object does not allocate each time.
  */
 #include "shared_heap.h"
 
@@ -22,15 +21,16 @@ static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
 }
 
-/* Entries of `owners` above chunk_high do not exist yet, and reading them would allocate memory. */
+/* Return whether the entries of `owners` exist: above chunk_high they do not, and reading them would allocate
+ * memory. */
 static bool owners_exist(struct vm_heap *w, uint64_t first, uint64_t n)
 {
     return vm_reserve_entries(w, SOFTIB_VERBS_OWNERS, sizeof(uint32_t), __atomic_load_n(&vm_head(w)->chunk_high, __ATOMIC_RELAXED),
                               first, n);
 }
 
-/* Claim chunks first .. first + n - 1. Returns the number of free chunks before one of another
- * process; if fewer than n, none is claimed. */
+/* Claim chunks first .. first + n - 1. Returns the number of free chunks before the first one of another process;
+ * if it is less than n, none is claimed. */
 static uint64_t claim(struct vm_heap *w, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -73,12 +73,12 @@ static uint64_t take_chunks(struct vm_heap *w, uint64_t n)
     while (high < first + n &&
            !__atomic_compare_exchange_n(&head->chunk_high, &high, first + n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         ;
-    if (n == 1 || first == hint) /* no free chunk was skipped; a concurrent free resets this */
+    if (n == 1 || first == hint) /* no free chunk was skipped; a concurrent free resets the hint */
         __atomic_compare_exchange_n(&head->chunk_hint, &hint, first + n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
 }
 
-/* Their memory is returned to the system, and is zero for the process that claims them next. */
+/* Free the chunks. Their memory is returned to the system, and is zero for the process that claims them next. */
 static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 {
     struct softib_verbs *head = vm_head(w);
@@ -140,8 +140,8 @@ static void strike(struct vm_heap *w, uint64_t at, size_t class)
         slab_at(w, s->next)->before = s->before;
 }
 
-/* Make the pages of the first `octets` bytes of a slab exist. The reserved size is doubled each
- * time, so a slab is reserved in a few steps, and at most half of it stays unused. */
+/* Make the pages of the first `octets` bytes of a slab exist. The reserved size is doubled each time, so that a
+ * slab is reserved in a few steps and at most half of it stays unused. */
 static bool has_pages(struct vm_heap *w, uint64_t chunk, uint32_t octets)
 {
     struct slab *s = slab_at(w, chunk);

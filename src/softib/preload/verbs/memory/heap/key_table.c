@@ -7,8 +7,8 @@
 
 #define BLOCK_OCTETS (SOFTIB_VERBS_BLOCK_KEYS * sizeof(struct softib_key))
 
-/* Continue tags and versions, so that keys of the block's previous owner stay invalid for a while,
- * and cached versions do not match. */
+/* Continue the tags and versions of the block, so that keys of its previous owner stay invalid for a while and
+ * cached versions do not match. */
 static void begin_block(struct vm_heap *w, uint32_t block)
 {
     struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
@@ -92,7 +92,7 @@ struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key)
 
 void vm_key_publish(struct softib_key *entry, uint32_t key)
 {
-    entry->tag = (uint8_t)key; /* binding windows has advanced it */
+    entry->tag = (uint8_t)key; /* binding of windows has advanced it */
     __atomic_store_n(&entry->version, entry->version + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->key, key, __ATOMIC_SEQ_CST);
 }

@@ -9,8 +9,8 @@ static inline struct softib_key *vm_key(const struct vm_heap *w, uint32_t key)
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
 }
 
-/* Return whether its block belongs to a process. If not, a read would allocate pages, for which
- * there may be no room: the file is sparse. */
+/* Return whether its block belongs to a process. If not, reading it would allocate pages, for which there may be no
+ * room: the file is sparse. */
 static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
 {
     const uint32_t *owners = (const uint32_t *)vm_at(w, SOFTIB_VERBS_BLOCKS);
@@ -25,8 +25,8 @@ struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* Remove the key, so that lookups fail; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
-/* A key of this process is free again. From time to time blocks of free keys are released, and
- * their pages returned to the system. */
+/* Called when a key of this process is free again. From time to time blocks of free keys are released, and their
+ * pages returned to the system. */
 void vm_key_left(struct vm_heap *w, struct softib_key *entry);
 
 #endif

@@ -48,8 +48,7 @@ static void make_head(struct softib_verbs *head)
     memcpy(head->magic, magic, sizeof magic);
 }
 
-/* Once there is a second namespace, programs must serve copies for peers that cannot access their
- * memory. */
+/* Once there is a second namespace, programs must serve copies for peers that cannot access their memory. */
 static void note_namespace(struct softib_verbs *head, uint64_t pid_ns)
 {
     uint64_t first = 0;

@@ -2,8 +2,8 @@
 #include "number_table.h"
 #include "../hazards.h"
 
-/* Numbers are allocated cyclically, so that a number is not reused soon, but only in a part of the
- * table, since used parts take memory. */
+/* Numbers are allocated cyclically, so that none is reused soon, but only within a part of the table, because used
+ * parts take memory. */
 #define ROUND 0x100000
 
 uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
@@ -33,7 +33,7 @@ static void *hold(struct vm_heap *w, uint32_t number, uint64_t **hazard, enum vm
     uint32_t process;
 
     if (number >= __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED))
-        return NULL; /* unowned, and a read would allocate pages: the file is sparse */
+        return NULL; /* unowned; reading it would allocate pages, since the file is sparse */
     value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     process = vm_number_process(value);
     if (!value || !__atomic_load_n(&vm_process(w, process)->alive, __ATOMIC_RELAXED))

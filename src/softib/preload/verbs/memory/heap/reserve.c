@@ -1,6 +1,6 @@
 /*
- * Allocation of pages of the file `verbs` before their first access. The file is sparse and usually
- * on a tmpfs: a first write or read with a full file system is a SIGBUS.
+ * Allocation of pages of the file `verbs` before their first access. The file is sparse and usually on a tmpfs: if the
+ * file system is full, the first write or read of a page causes a SIGBUS.
  */
 #include "../libc_calls.h"
 #include "shared_heap.h"
@@ -32,10 +32,10 @@ static int populate(const struct vm_heap *w, uint64_t from, uint64_t octets)
 {
     int error;
 
-    do /* libsoftib's madvise handles the memory of programs */
+    do /* libsoftib's madvise is for the memory of programs */
         error = syscall(SYS_madvise, vm_at(w, from), octets, POPULATE_WRITE) ? errno : 0;
     while (error == EINTR || error == EAGAIN);
-    return error == EFAULT ? ENOSPC : error; /* EFAULT: it would have been a SIGBUS */
+    return error == EFAULT ? ENOSPC : error; /* EFAULT: an access would have caused a SIGBUS */
 }
 
 static int allocate(const struct vm_heap *w, uint64_t from, uint64_t octets)

@@ -1,7 +1,6 @@
 /*
- * Queues in the heap. Most programs request more entries than they ever use, so a ring longer than
- * a chunk starts with its first pages; further pages are allocated before an entry in them is
- * accessed.
+ * Queues in the heap. Most programs request more entries than they ever use. So a ring longer than a chunk starts with
+ * only its first pages, and further pages are allocated before an entry in them is accessed.
  */
 #include "shared_heap.h"
 

@@ -3,14 +3,13 @@
  * programs; each program maps the whole file. This header is the only declaration of its layout;
  * softib.live.verbs.shared_heap reads it into NumPy dtypes.
  *
- * The file is sparse. It starts with a softib_verbs; the tables have fixed offsets; from
- * SOFTIB_VERBS_HEAP on there are chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one
- * process (`owner`). Objects refer to each other by offset from the start of the file. QPNs and
- * keys are unique in the fabric.
+ * The file is sparse. It starts with a softib_verbs; the tables have fixed offsets; from SOFTIB_VERBS_HEAP on there are
+ * chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one process (`owner`). Objects refer to each other by offset
+ * from the start of the file. QPNs and keys are unique in the whole fabric.
  *
- * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are
- * reused). A long waiter checks whether the owner lives. Each change of guarded data takes effect
- * with one final store, so the lock of a dead owner can be taken over as it is.
+ * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A long waiter
+ * checks whether the owner lives. Each change of guarded data takes effect with one final store, so the lock of a dead
+ * owner can be taken over without repair.
  *
  * Every object can be found by its owner, so that the daemon can free the objects of a killed process: QPNs and SRQ
  * numbers in the table of numbers, memberships in theirs, chunks in OWNERS, keys in blocks of
@@ -61,14 +60,15 @@ struct softib_verbs {
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
     uint64_t pid_ns;        /* namespace of the first process */
     uint64_t namespaces;    /* 1: some process is in a different namespace */
-    uint64_t block_sequence;    /* blocks claimed so far: tags and versions go on from it, as a released block loses its pages */
+    uint64_t block_sequence;    /* blocks claimed so far, from which tags and versions are numbered, since a released block
+                                 * loses its pages */
     uint32_t poller[256];   /* by processor: the last thread whose polls were empty: process << 16 | thread */
 };
 
 /*
- * A pid identifies a process only inside its PID namespace: elsewhere it is unassigned, or belongs
- * to another process. So a pid is used only by processes with the same `pid_ns`, and only while its
- * pidfd has the inode `pidfd`: memory/identity.h.
+ * A pid identifies a process only inside its PID namespace; elsewhere it is unassigned, or belongs to another process.
+ * So a pid is used only by processes with the same `pid_ns`, and only while its pidfd has the inode `pidfd`
+ * (memory/identity.h).
  */
 struct softib_process {
     uint32_t pid;           /* in its PID namespace */
@@ -81,13 +81,13 @@ struct softib_process {
     uint64_t pid_ns;        /* inode of its PID namespace; 0: unknown */
     uint64_t user_ns;       /* of its user namespace */
     uint64_t pidfd;         /* inode of its pidfd, never reused (pidfs, Linux 6.9); 0: none */
-    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: slots do not share a line */
+    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: no two slots share a cache line */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
 struct softib_events {      /* events that did not fit into a context's socket; softib_late_event[SOFTIB_VERBS_EVENTS] follow */
     uint32_t lock;
-    uint32_t first;         /* count up for ever */
+    uint32_t first;         /* both count up and never stop */
     uint32_t end;
     uint32_t lost;          /* dropped because this list was full, too */
 };
@@ -196,7 +196,8 @@ struct softib_cqe {
     uint16_t status;        /* enum ibv_wc_status */
     uint16_t opcode;
     uint32_t byte_len;
-    uint32_t imm;           /* big endian, or the invalidated key; of a send: number of requests that its QP completed */
+    uint32_t imm;           /* imm: big endian, or the invalidated key; in the completion of a send: the number of
+                             * requests that its QP has completed */
     uint32_t qpn;
     uint32_t src_qp;
     uint32_t flags;         /* enum ibv_wc_flags */
@@ -204,18 +205,19 @@ struct softib_cqe {
     uint32_t owner;         /* QPN; its reset purges the completion */
     uint16_t slid;
     uint16_t pkey_index;
-    uint8_t sl;             /* tag matching: 8 bytes of tag, vendor_err is the application context; of a send: its ve_qp */
+    uint8_t sl;             /* with tag matching, 8 bytes hold the tag and vendor_err is the application context; in
+                             * the completion of a send, they hold its ve_qp */
     uint8_t path_bits;
     uint8_t freed[6];       /* of a receive: softib_qp.freed, or softib_srq.freed | 1 */
-    uint32_t seq;           /* written last: its number in the queue, from 1, | SOFTIB_CQE_THERE */
+    uint32_t seq;           /* written last: the number of the completion in its queue, from 1, | SOFTIB_CQE_THERE */
 };
 
 #define SOFTIB_CQE_THERE 0x80000000 /* never 0: a partly written completion has sequence 0 */
 
 /*
- * The poller reads only the next completion: `seq` shows that it is written. So it never takes the
- * cache line of `producer`, which initiators write each time. If a process is killed after it wrote
- * a completion and before it advanced `producer`, the process that takes over its lock advances it.
+ * The poller reads only the next completion: `seq` shows that it is written. So it never takes the cache line of
+ * `producer`, which initiators write for each completion. If a process is killed after it wrote a completion and before
+ * it advanced `producer`, the process that takes over its lock advances it.
  *
  * Queues are divided by writer: constant fields, fields written by initiators, fields written by
  * the owner. Each part fills whole cache lines, which avoids false sharing.
@@ -235,7 +237,8 @@ struct softib_cq {
     uint32_t producer;      /* only increases */
     uint32_t overrun;
     uint32_t seen;          /* last value read of `consumer` */
-    uint32_t there;         /* bytes of the ring that have pages, including the next completion, which the owner reads */
+    uint32_t there;         /* number of bytes of the ring that have pages, including the next completion, which the
+                             * owner reads */
     uint32_t room;          /* capacity of the ring: `size`, unless it could not grow */
     uint8_t adders[40];
     uint32_t consumer;
@@ -268,7 +271,7 @@ struct softib_srq {
     uint32_t shuffled;      /* strict mode: head + 1 if the receive at `head` was drawn */
     uint32_t shuffles;      /* seed of the order in which receives are taken; 0: as posted */
     uint32_t seen;          /* last value read of `tail` */
-    uint64_t freed;         /* as of a QP */
+    uint64_t freed;         /* as in a QP */
     uint8_t takers[32];
     uint32_t tail;
     uint16_t waiter;        /* process with pending work that needs a receive */
@@ -285,7 +288,8 @@ struct softib_tags {
     uint32_t tail;
     uint32_t handles;       /* given out so far */
     uint32_t handled;       /* unexpected messages that the owner has confirmed, modulo 2^16 */
-    uint64_t unexpected;    /* unexpected messages: count << 48, | 1 << 32 | the SRQ's head while one waits for a receive */
+    uint64_t unexpected;    /* bits 48 and up: count of unexpected messages; bit 32: one of them waits for a receive,
+                             * and the low 32 bits are the SRQ's head */
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
     uint64_t rndv_log;          /* softib_rndv_record[size] */
     uint32_t rndv_log_high;     /* entries from here on were never used */

@@ -58,7 +58,7 @@ static inline struct softib_member *vm_members(const struct vm_heap *w)
     return (struct softib_member *)(w->base + SOFTIB_VERBS_MEMBERS);
 }
 
-/* Raise a count of `high` to `to`; other processes may raise it concurrently. */
+/* Raise `high` to at least `to`; other processes may raise it concurrently. */
 static inline void vm_raise(uint32_t *high, uint32_t to)
 {
     uint32_t now = __atomic_load_n(high, __ATOMIC_RELAXED);
@@ -98,7 +98,7 @@ uint64_t vm_alloc(struct vm_heap *w, size_t octets);
 uint64_t vm_alloc_sparse(struct vm_heap *w, size_t octets);
 void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
 
-/* -- ring.c: queues, whose entries are used in order. One longer than a chunk gets its pages as it fills -- */
+/* -- ring.c: queues, whose entries are used in order. A queue longer than a chunk gets its pages as it fills -- */
 
 /* Like vm_alloc; `there`: number of bytes that have pages. */
 uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there);

@@ -12,8 +12,8 @@
 
 #define SPANS 1024
 
-/* Address ranges ever moved to a file; they may have been remapped since. When the list is full,
- * the last range is widened. Read without a lock. */
+/* Address ranges ever moved to a file; they may have been remapped since. The list has a limited size: when it is
+ * full, the last range is widened. Read without a lock. */
 static struct { uint64_t from, to; } spans[SPANS];
 static unsigned spans_n;
 
@@ -45,7 +45,7 @@ static bool was_moved(uint64_t from, uint64_t to)
 }
 
 struct advised {
-    uint64_t from, to, done; /* not handled yet from `done` on */
+    uint64_t from, to, done; /* done: the position up to which it has been handled */
     int advice;
     long result;
     char path[80];

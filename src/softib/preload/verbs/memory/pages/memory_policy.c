@@ -88,7 +88,7 @@ static void lines(const char *path, void (*each)(const char *line, void *of), vo
         used -= (size_t)(line - text);
         memmove(text, line, used);
         if (used == sizeof text - 1)
-            used = 0; /* not a line that matters here */
+            used = 0; /* not a line that matters */
     }
     if (fd >= 0)
         close(fd);

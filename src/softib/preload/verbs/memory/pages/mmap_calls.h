@@ -1,9 +1,8 @@
 /*
- * mmap, mremap, mprotect and munmap as system calls. Communication libraries hook the C library's
- * functions (UCX's ucm, OpenMPI's patcher). Such a hook would take the move of registered pages for
- * an munmap of the program, may write to write-protected pages, may wait in a forked child for a
- * lock of a thread that does not exist there, and UCX's mremap hook (1.13) loses the address of
- * MREMAP_FIXED.
+ * mmap, mremap, mprotect and munmap as system calls. Communication libraries hook the C library's functions (UCX's ucm,
+ * OpenMPI's patcher). Such a hook would treat the move of registered pages as an munmap by the program, may write to
+ * write-protected pages, and may wait in a forked child for a lock of a thread that does not exist there; UCX's mremap
+ * hook (1.13) loses the address of MREMAP_FIXED.
  */
 #ifndef SOFTIB_VERBS_MMAP_CALLS_H
 #define SOFTIB_VERBS_MMAP_CALLS_H

@@ -52,8 +52,8 @@ bool vm_may_swap(void)
 }
 
 /*
- * Copy the pages that were ever accessed: the others are zero in the file, too, and take no memory.
- * The pagemap shows private pages; mincore shows those of a file, except swapped-out ones.
+ * Copy the pages that were ever accessed; the others are zero in the file, too, and take no memory. The pagemap shows
+ * private pages; mincore shows those of a file, except swapped-out ones.
  */
 static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
 {

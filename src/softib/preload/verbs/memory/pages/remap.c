@@ -32,8 +32,8 @@ struct vm_moved { /* one file; while regions use it */
     struct vm_moved *next;
 };
 
-/* Recursive: a pthread_atfork handler registered before softib's may deregister while softib's
- * holds the lock. */
+/* The lock is recursive: a pthread_atfork handler registered before softib's may deregister while softib's holds
+ * the lock. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct vm_region *regions;
 static unsigned begun = 1; /* a forked child starts a new list */
@@ -86,8 +86,8 @@ static void add(struct search *s, uint64_t from, uint64_t to, struct vm_moved *m
     s->now.to = to;
 }
 
-/* Private pages of a region that is already registered stay private: peers may be copying to them
- * through the kernel. */
+/* Private pages of a region that is already registered stay private, because peers may be copying to them through
+ * the kernel. */
 static void add_private(struct search *s, uint64_t from, uint64_t to, bool moved_before)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -174,8 +174,7 @@ static int make_file(uint64_t length)
     return fd;
 }
 
-/* A program that closes all descriptors has closed this one too; the number may now belong to
- * another file. */
+/* If the program closed all descriptors, this one is closed too, and its number may now belong to another file. */
 static void close_file(const struct vm_moved *m)
 {
     struct stat info;
@@ -185,10 +184,9 @@ static void close_file(const struct vm_moved *m)
 }
 
 /*
- * -- fork: the child gets private pages while the parent waits -- * Handlers are registered when
- * the library is loaded, before those of the program: so this one takes its lock last, and runs
- * first in the child. Otherwise a registration cache's handler (UCX's rcache) would wait for a
- * thread that registers memory and waits for this lock.
+ * -- fork: the child gets private pages while the parent waits -- * Handlers are registered when the library is loaded,
+ * before those of the program: so this one takes its lock last, and runs first in the child. Otherwise the handler of a
+ * registration cache (UCX's rcache) would wait for a thread that registers memory, which waits for this lock.
  */
 
 static int gate[2] = { -1, -1 };

@@ -14,11 +14,12 @@ struct vm_moved;
 
 enum vm_moves {
     VM_STAYS,               /* private memory stays private */
-    VM_MOVES,               /* … unless its pages may be held */
-    VM_MOVES_ALWAYS,        /* … unless a device may hold its pages: the program never registers memory with I/O in flight */
+    VM_MOVES,               /* private memory moves, unless its pages may be held */
+    VM_MOVES_ALWAYS,        /* private memory moves, unless a device may hold its pages: the program never registers
+                             * memory with I/O in flight */
 };
 
-/* A registered region, in a list while it is registered. */
+/* A registered region; it is in a list until it is deregistered. */
 struct vm_region {
     uint64_t from, to;              /* registered range */
     uint64_t shared_from, shared_to; /* the part that others can map; empty if both are equal */
@@ -34,8 +35,8 @@ struct vm_region {
 };
 
 /*
- * Add a region; its whole pages of private memory become shared according to `moves`. `helpers`:
- * number of threads that write no memory meanwhile.
+ * Add a region; its whole pages of private memory become shared according to `moves`. `helpers`: number of library
+ * threads that write no memory meanwhile.
  */
 void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, enum vm_moves moves, unsigned helpers);
 /* Change the access right of a region. */

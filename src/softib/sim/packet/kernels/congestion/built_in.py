@@ -1,5 +1,5 @@
-"""softib's congestion controls of RoCE in one: compiled once, with the columns of all; the settings
-of a run select one at each hook.
+"""softib's congestion controls of RoCE, compiled together once with the columns of all; the settings of a run select
+one at each hook.
 
 ``measures``: windows from measured round trips (Swift, packet spraying); otherwise rates (DCQCN,
 and "none", which is DCQCN without marks). Packets are sprayed if receivers reorder (``placement``).

@@ -1,8 +1,8 @@
 """Hooks of congestion controls: points in the transport at which packets of a queue pair can be
 limited, measured or spread. By default the hooks do nothing and do not appear in the machine code.
 A :class:`~softib.sim.packet.congestion_control.CongestionControl` has kernels that replace them. A
-congestion control implements the hooks of the first group. Those of the second group are where the
-transport measures round trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
+congestion control implements the hooks of the first group. At those of the second group, the transport measures round
+trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
 """
 
 import numpy as np

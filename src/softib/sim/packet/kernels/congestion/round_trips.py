@@ -114,7 +114,7 @@ def repeat_first(state, q):
 
 @inner
 def repeat_missing(net, state, q, now):
-    """Resend only the first unacknowledged packet (replaces go-back-N). Returns the port to check."""
+    """Resend only the first unacknowledged packet (instead of go-back-N). Returns the port to check."""
     if state.rc[q].acked < state.qp[q].next_psn:
         state.round_trip[q].recover = state.qp[q].next_psn
         lost(net, state, 2 * q, state.rc[q].tries, now)

@@ -71,7 +71,7 @@ def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
 
 @inner
 def lost(net, state, stream, timeouts, now):
-    """Shrink the windows after a loss, once per round trip; after several timeouts, to the minimum."""
+    """Shrink the windows after a loss, at most once per round trip; after several timeouts, to the minimum."""
     flow = state.cc[stream]
     keeps = 1.0
     if timeouts >= net.cc.timeouts_to_reset:

@@ -192,7 +192,7 @@ def push_timer(state, t, event):
 
 @inner
 def lowest_bit(x):
-    """Return the number of the lowest set bit of ``x`` (uint64, not 0)."""
+    """Return the index of the lowest set bit of ``x`` (uint64, not 0)."""
     at = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         if x & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)) == 0:

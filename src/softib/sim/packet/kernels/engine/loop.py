@@ -56,7 +56,7 @@ def compute(net, state, m, now):
 
 @inner
 def posted(net, state, m, now):
-    """Post message ``m``. Returns the port to check."""
+    """Post message ``m``. Handle the posting of a message. Returns the port to check."""
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     state.message[m].began = now

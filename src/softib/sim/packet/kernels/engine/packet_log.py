@@ -113,7 +113,7 @@ def log_lost(net, state, port, k, reason, now):
 
 @inner
 def log_starved(net, state, port, vl, now):
-    """Log that VL ``vl`` of ``port`` has a packet but no credits for it."""
+    """Log that VL ``vl`` of ``port`` has a packet but no credits."""
     if net.watch_port[port] != 0:
         row = new_row(state, LOG_STARVED, port, now)
         state.log[row].fields = np.int64(vl) << 36

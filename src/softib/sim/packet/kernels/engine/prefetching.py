@@ -1,11 +1,10 @@
 """Prefetching of memory for later events: in a large network, each event accesses a dozen rows that
-are in no cache. Rows refer to further rows, so there are six steps with some time between them: the
-rows that the event names; the rows that its packet or port refers to; the output port, or the queue
-or message whose turn it is; the queue that a packet may have to wait in, or the packet that is sent
-next; the port through which that packet entered; and the port that gets credits for it. The events
-of a bucket are sorted, so each step works a few events ahead in that order (:func:`fetch_due`). If
-buckets hold few events, the first two steps work on the next two buckets (:func:`scout`).
-Prefetching never changes a result.
+are in no cache. Rows refer to further rows, so there are six steps with some time between them. They fetch: the rows
+that the event names; the rows that its packet or port refers to; the output port, or the queue or message whose turn it
+is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which that packet
+entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few events ahead
+in that order (:func:`fetch_due`). If buckets hold few events, the first two steps work on the next two buckets
+(:func:`scout`). Prefetching never changes a result.
 """
 
 import numpy as np
@@ -139,7 +138,7 @@ def fetch_queue(net, state, event):
                 prefetch(net.rare, out, 0)
             if (
                 state.port[out].ready or state.port[out].free_at > state.reg.now
-            ):  # else it will most probably go straight
+            ):  # otherwise it most probably leaves without waiting
                 prefetch(state.voq, net.port[out].voq + net.port[entity].num * net.opt.vls, 0)
     elif kind == LOOK and net.port[entity].kind != END_PORT:
         prefetch(state.packet, next_packet(net, state, entity), 0)
@@ -190,8 +189,8 @@ def scout(net, state):
 
 @inner
 def fetch_first(net, state):
-    """Fetch the outputs of a bucket's first events, since no earlier event can do it; if there are
-    few events, those of all events."""
+    """Fetch the outputs of a bucket's first events, since no earlier event can do so; if the bucket has few events,
+    fetch for all of them."""
     many = state.reg.due_n
     for i in range(many if many < CROWDED else OUTPUT_AHEAD):
         fetch_output(net, state, state.due[i].what)

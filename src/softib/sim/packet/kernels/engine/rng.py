@@ -27,7 +27,7 @@ def draw_for(state, port, of, now):
 
 @inner
 def mixed(z):
-    """The finalizer of splitmix64."""
+    """Return ``x`` after the finalizer of splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

@@ -96,7 +96,7 @@ def went_out(net, state, port, vl, octets, now):
 
 @inner
 def pause_frame(net, state, port, payload, now):
-    """A pause frame takes effect at ``port``. Returns the port to check, -1 if it must wait."""
+    """Apply a pause frame at ``port``. Returns the port to check, -1 if it must wait."""
     row = port * net.opt.vls + (payload >> 1)
     state.reg.in_network -= 1
     state.queue[row].pauses_received += 1
@@ -139,7 +139,7 @@ def received(net, state, port, vl, octets, t):
     state.queue[row].peak_ingress = max(state.queue[row].peak_ingress, held)
     if held > net.buffer[port].xoff and not state.queue[row].xoff_sent:
         ask(net, state, port, vl, np.int64(1), now)
-        state.reg.in_network += 1  # until the pause ends
+        state.reg.in_network += 1  # a pause ends later, so the run must not end before
         push(
             state,
             t - (net.buffer[port].xoff - net.buffer[port].xon_gap) * net.opt.rx_fs // 1000,
@@ -149,7 +149,7 @@ def received(net, state, port, vl, octets, t):
 
 @inner
 def drained(net, state, port, vl, now):
-    """The adapter's buffer should be down to XON by now: end the pause, or check again later."""
+    """Handle the time at which the adapter's buffer should be down to XON: end the pause, or check again later."""
     row = port * net.opt.vls + vl
     at = state.port[port].rx_free - (net.buffer[port].xoff - net.buffer[port].xon_gap) * net.opt.rx_fs // 1000
     if at > now:

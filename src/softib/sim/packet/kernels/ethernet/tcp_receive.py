@@ -5,9 +5,9 @@ With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt
 the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte, on
 one core per connection; only then does the transport process it. The following segments are
 acknowledged at once: every second one, one that is out of order, one that fills a hole or a part of
-one (RFC 5681 4.2), and one that ends a message. (In Linux the push flag wakes the program, whose
-read sends the acknowledgement; here it does not wait for the program, so a sender may see a message
-completed before the other program has it.) A single segment is acknowledged after the delay.
+one (RFC 5681 4.2), and one that ends a message. A single segment is acknowledged after the delay. (In Linux the push
+flag wakes the program, whose read sends the acknowledgement. Here the acknowledgement does not wait for the program, so
+a sender may see a message completed before the other program has it.)
 """
 
 import numpy as np

@@ -29,7 +29,7 @@ DUPLICATES = 3
 LOST, SACKED = 0, -1
 """Values of ``State.segment`` that are not times."""
 RTO, PROBE, REORDERED = 0, 1, 2
-"""What the timer of a connection is for."""
+"""Purpose of a connection's timer."""
 
 
 @inner
@@ -93,8 +93,8 @@ def selective(state, q, k, upto, now):
 
 @inner
 def recovered(connection, upto):
-    """Everything below ``upto`` has arrived: end the recovery, or the probe, that waited for it. If
-    the probe was needed, it repaired a loss, which halves the window (RFC 8985, 7.4)."""
+    """Handle that everything below ``upto`` has arrived: end the recovery, or the probe, that waited for it. If the
+    probe was needed, it repaired a loss, which halves the window (RFC 8985, 7.4)."""
     if connection.recover and upto + 1 >= connection.recover:
         connection.recover = 0
         connection.timed_out = 0
@@ -117,7 +117,7 @@ def detect(net, state, q, now):
     for psn in range(acked, state.qp[q].next_psn):
         at = slot(connection, psn)
         sent = state.segment[at]
-        if sent <= LOST or sent >= connection.delivered:  # no time, or not before it
+        if sent <= LOST or sent >= connection.delivered:  # not a time, or not sent earlier
             continue
         if sent - 1 + wait <= now:
             state.segment[at] = LOST
@@ -200,4 +200,4 @@ def all_lost(net, state, q):
     connection.timed_out = 1
     connection.probe = 0
     connection.forced = 0
-    connection.rto_at = 0  # starts with the segment sent now
+    connection.rto_at = 0  # the timer starts with the segment sent now

@@ -55,7 +55,7 @@ def waits_no_longer(net, state, port, row, now):
 
 @inner
 def note_waiting(net, state, port, now):
-    """Start the waiting time of each VL of ``port`` that has data: now, or when the packet that it sends has left."""
+    """Start the waiting time of each VL of ``port`` that has data: now, or when the packet being sent has left."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         if not state.port[port].ready >> vl & 1:
@@ -121,7 +121,7 @@ def forget_credit(state, row, c):
 
 @inner
 def starve(state, port, row):
-    """Port VL ``row`` of ``port`` lacks credits: schedule a check for when the next ones arrive."""
+    """Handle that port VL ``row`` of ``port`` lacks credits: schedule a check for when the next ones arrive."""
     state.vl[row].waits |= STARVED
     if state.vl[row].first_blocks:
         arm(state, port, state.vl[row].first_at)
@@ -129,7 +129,7 @@ def starve(state, port, row):
 
 @inner
 def grant(net, state, port, vl, octets, t):
-    """A packet has left the receive buffer of ``port`` at ``t``: send a flow-control packet to the
+    """Handle that a packet has left the receive buffer of ``port`` at ``t``: send a flow-control packet to the
     sender."""
     sender = net.port[port].peer
     if sender < 0:  # the link went down meanwhile: credits restart when it is up
@@ -250,7 +250,7 @@ def put_on_wire(net, state, port, row, k, start):
 
 @inner
 def waits_from(state, port, now):
-    """Note that ``port`` has data but sends none from ``now`` on."""
+    """Record that ``port`` has data but sends none from ``now`` on."""
     if state.port[port].waiting == 0:
         state.port[port].waiting = now + 1
 

@@ -1,12 +1,11 @@
 """Links that go down and come up, and switches that lose their power, between two events (IBA
 chapter 7, link states; 16.1.3.5).
 
-A pulled cable loses the packets on it; the receiver never gets them completely. The sending port
-discards the packets that wait for it and those that still arrive for it (PortXmitDiscards, as for
-an inactive port). Packets that have fully arrived continue. When the link is up again credits
-restart: the receiver grants the free space of its buffer. A cut-through packet whose head has left
-the next switch when its tail is cut off continues as a whole; there is at most one per direction. A
-change touches only rows of the two nodes at the link.
+A pulled cable loses the packets on it; the receiver never gets them completely. The sending port discards the packets
+that wait for it and those that arrive for it later (PortXmitDiscards, as for an inactive port). Packets that have fully
+arrived continue. When the link is up again, credits restart: the receiver grants the free space of its buffer. A
+cut-through packet whose head has left the next switch when its tail is cut off continues as a whole; there is at most
+one per direction. A change touches only rows of the two nodes at the link.
 """
 
 import numpy as np
@@ -171,7 +170,7 @@ def flush(net, state, port, dead, now):
 
 @inner
 def flush_vl15(net, state, port, dead):
-    """The same for VL15."""
+    """Discard the packets on VL15 that wait for ``port`` of a switch."""
     while state.smi[port].head:
         k = state.smi[port].head
         state.smi[port].head = state.packet[k].next
@@ -246,8 +245,8 @@ def held_blocks(net, state, port, vl):
 
 @inner
 def holds_place(state, k, marks):
-    """Return whether to count the buffer space of packet ``k``: of several copies, only the first
-    one met, and none in the second round."""
+    """Return whether packet ``k`` counts as buffer space: of several copies, only the first one met counts, and none in
+    the second round."""
     if state.packet[k].marks & COPY == 0:
         return marks == 0
     whole = state.packet[k].behind

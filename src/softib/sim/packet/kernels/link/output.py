@@ -154,8 +154,8 @@ def look(net, state, port, now):
 
 @inner
 def looks(net, state, port, now):
-    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`; if there are several,
-    only the one at the recorded time is valid."""
+    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`; of several, only the one at the recorded
+    time is valid."""
     if state.port[port].armed == now + 1:
         state.port[port].armed = 0
         look(net, state, port, now)

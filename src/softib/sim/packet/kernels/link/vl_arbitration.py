@@ -16,7 +16,7 @@ HIGH_BLOCK, LOW_BLOCK = 2, 0
 
 @inner
 def entry_vl(net, port, block, i):
-    """Return the VL of entry ``i`` of the table that begins with ``block``."""
+    """Return the weight of entry ``i`` in bytes."""
     return np.int64(net.vl_arb[port, block + i // TABLE, 2 * (i % TABLE)]) & 15
 
 
@@ -45,7 +45,7 @@ def next_of_table(net, state, port, block, cap, cursor, able):
 
 @inner
 def any_of(state, port, able):
-    """Return the next VL of ``able`` in turn, for a port whose tables were never written."""
+    """Return the next VL of ``able`` in turn, for a port whose tables no manager has written."""
     for step in range(1, 17):
         vl = (state.arbitration[2 * port].entry + step) & 15
         if able >> vl & 1:

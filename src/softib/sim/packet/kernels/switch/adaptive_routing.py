@@ -1,9 +1,8 @@
 """Adaptive routing: among the ports of a LID's group, a switch uses the one with the shortest queue.
 
-The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: a choice
-for each packet. BOUNDED: a flow keeps its port until it pauses for the ageing time. STATIC, or an
-empty group: only the forwarding table is used. Ties are broken by a hash of the packet, so that
-packets spread over the ports.
+The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: the switch chooses for each
+packet. BOUNDED: a flow keeps its port until it pauses for the ageing time. STATIC, or an empty group: only the
+forwarding table is used. Ties are broken by a hash of the packet, so that packets spread over the ports.
 """
 
 import numpy as np
@@ -59,7 +58,7 @@ def choose(net, state, k, switch, base, static, vl, now):
     """Return the portnum through which packet ``k`` leaves ``switch``; ``static`` is the one of
     its forwarding table, ``vl`` the packet's VL."""
     num = wanted(net, state, k, switch, base, static, vl, now)
-    if net.port[base + num].peer < 0 and net.ar_on[switch] >> REPAIR & 1:  # local repair: another of the group
+    if net.port[base + num].peer < 0 and net.ar_on[switch] >> REPAIR & 1:  # local repair: another port of the group
         group = np.int64(net.ar_lft[switch, state.packet[k].dlid]) & GROUP_MASK
         other = least(net, state, k, base, net.ar_group[switch, group], vl, now) if group else np.int64(-1)
         return other if other >= 0 else num

@@ -59,14 +59,14 @@ def by_table(net, came_in, dlid):
 
 @inner
 def begin_copies(net, state, port, k, now):
-    """Packet ``k``, for a multicast group, has entered through ``port``: it holds the buffer, and
-    an event at this time makes its copies."""
-    state.packet[k].out = 1  # copies that have not left, and the packet itself until all are made
+    """Handle packet ``k``, for a multicast group, which has entered through ``port``: it holds the buffer, and an event
+    at this time makes its copies."""
+    state.packet[k].out = 1  # copies that have not left, plus the packet itself until all copies are made
     state.packet[k].next = 0  # the next portnum to look at
     state.packet[k].behind = 0
     state.packet[k].entered = dropped_from_buffer(
         net, state, port, state.packet[k].tail, now
-    )  # when the last of them has left
+    )  # time when the last copy has left
     push(state, now, word(port, COPIES, k))
 
 
@@ -268,7 +268,7 @@ def take_first(net, state, out, vl, row, voq, now):
 
 @inner
 def leaves_input(net, state, k, t):
-    """Packet ``k`` has left the buffer of its ingress port at ``t``."""
+    """Record that packet ``k`` has left the buffer of its ingress port at ``t``."""
     if net.opt.multicast and state.packet[k].marks & COPY:
         copy_leaves(net, state, k, t)
         return

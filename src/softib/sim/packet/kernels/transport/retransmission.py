@@ -31,7 +31,7 @@ def acknowledged(net, state, q, psn, now):
         completed(net, state, m, done)
         at += 1
     state.qp[q].done_message = at
-    if state.qp[q].next_psn < psn + 1:  # it went back for packets that had arrived
+    if state.qp[q].next_psn < psn + 1:  # ``q`` went back for packets that had arrived
         skip_to(state, q, psn + 1)
         if state.qp[q].in_ring and not 0 <= not_before(net, state, q) <= now:
             step_out(net, state, q)

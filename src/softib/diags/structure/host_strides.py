@@ -1,0 +1,57 @@
+"""Hosts numbered across the leaves: host 7 is on leaf 1 of six, host 8 on leaf 2, host 13 on leaf 1 beside host 7. The
+neighbours of an absent host in name are on other leaves; its neighbours in port differ by a constant number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.diags.labels import NodeClass
+from softib.diags.rules import mode
+from softib.diags.view import FabricView
+
+__all__ = ["HostStride"]
+
+MOST, LEAST = 0.7, 4
+"""Minimum share, and number, of hosts in adjacent ports whose numbers differ by the stride."""
+
+
+class HostStride:
+    """The usual ``step`` between the numbers (column ``along`` of ``made``) of hosts in adjacent ports, or 0."""
+
+    def __init__(self, view: FabricView, made: NodeClass, along: int):
+        f = view.fabric
+        self.view, self.made, self.along, self.step = view, made, along, 0
+        self.port = np.full(len(made.nodes), -1, np.int64)
+        """The leaf port of each host; -1 for hosts with several cables."""
+        for i, node in enumerate(made.nodes.tolist()):
+            peers = [int(p) for p in f.port_peer[list(f.ports_of(node))] if p >= 0]
+            if len(peers) == 1:
+                self.port[i] = peers[0]
+        order = np.argsort(self.port, kind="stable")
+        order = order[self.port[order] >= 0]
+        low, high = order[:-1], order[1:]
+        beside = self.port[high] - self.port[low] == 1
+        step = (made.numbers[high] - made.numbers[low])[beside]
+        step = step[np.delete(step, along, axis=1).any(axis=1) == 0][:, along] if len(step) else np.zeros(0, np.int64)
+        usual, count = mode(step - step.min()) if len(step) else (0, 0)
+        if count >= max(LEAST, MOST * len(step)):
+            self.step = int(usual + step.min())
+
+    def port_of(self, before: int, after: int, number: int) -> int:
+        """Return the leaf port of the absent host ``number`` between the hosts (nodes) ``before`` and ``after`` of its
+        row of names; -1 if it is unknown."""
+        if abs(self.step) < 2:
+            return -1
+        row = {int(n): i for i, n in enumerate(self.made.nodes.tolist())}
+        numbers = self.made.numbers[row[before]].copy()
+        places = []
+        for side in (-1, 1):
+            numbers[self.along] = number + side * self.step
+            i = int(self.made.find(numbers[None])[0]) if numbers[self.along] >= 0 else -1
+            if i >= 0 and self.port[i] >= 0:
+                places.append(int(self.port[i]) - side)
+        f = self.view.fabric
+        beside = {int(f.port_num[p]) for p in (self.port[row[before]], self.port[row[after]]) if p >= 0}
+        if len(set(places)) != 1 or (len(places) == 1 and int(f.port_num[places[0]]) not in beside):
+            return -1
+        return places[0] if places[0] in range(f.sizes.ports) else -1

@@ -1,0 +1,110 @@
+"""Durable revisions that are not programmed yet: they wait for the manager, are being programmed, or wait for ports
+that do not answer. And the P_Keys that ports may still have because of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from softib.tenants.subnet import SubnetView
+from softib.tenants.writer import Done
+
+__all__ = ["OpenRevisions"]
+
+
+class OpenRevisions:
+    """Any thread may :meth:`add` revisions and ask; the programmer's thread takes them. ``wake`` is called after each
+    addition."""
+
+    def __init__(self, view: SubnetView, wake: Callable[[], None]):
+        self.view, self._wake = view, wake
+        self._waiting: dict[int, Done] = {}
+        self.pending: dict[int, tuple[Done, frozenset[int]]] = {}
+        """Revision → the change, and the GUIDs whose tables it waits for."""
+        self.judged: list[Done] = []
+        """The batch that is being programmed."""
+        self._released: dict[int, int] = {}
+        """P_Key → the newest revision that ended its quarantine."""
+        self._lock = threading.Lock()
+
+    def start(self, unprogrammed: list[Done], released: dict[int, int]) -> None:
+        """Begin with the revisions that an earlier process left, and with the last revision that ended each P_Key's
+        quarantine."""
+        self.add(unprogrammed)
+        self._released = released
+
+    def add(self, done: list[Done]) -> None:
+        """These are durable."""
+        with self._lock:
+            for one in done:
+                self._waiting[one.revision] = one
+                self._released |= dict.fromkeys(one.released, one.revision)
+                for pkey in one.rested:
+                    self._released.pop(pkey, None)
+        self._wake()
+
+    def waiting(self) -> list[Done]:
+        """Return the revisions that wait for the manager."""
+        with self._lock:
+            return list(self._waiting.values())
+
+    def take(self, batch: list[Done]) -> None:
+        """Take a batch that the manager has accepted: it is being programmed."""
+        with self._lock:
+            self.judged = batch
+            for one in batch:
+                self._waiting.pop(one.revision, None)
+
+    def guids(self, batch: list[Done]) -> set[int]:
+        """Return the ports that a batch affects."""
+        if any(one.everyone for one in batch):
+            return set(self.view.ports)
+        return set().union(*(one.guids for one in batch))
+
+    def newer(self, guids: Iterable[int]) -> bool:
+        """Return whether durable changes of these ports are waiting. If so, the tables are judged
+        after those changes."""
+        return any(one.everyone or not one.guids.isdisjoint(guids) for one in self.waiting())
+
+    def unsettled(self) -> set[int]:
+        """Return the ports of waiting and pending changes."""
+        return self.guids(self.waiting()).union(*(silent for _, silent in self.pending.values()))
+
+    def counts(self) -> tuple[int, int]:
+        """Return the number of revisions that wait for the manager, and of those that wait for members' ports."""
+        with self._lock:
+            return len({*self._waiting, *(one.revision for one in self.judged)}), len(self.pending)
+
+    # -- P_Keys that members who left may still have --
+
+    def is_released(self, pkey: int) -> bool:
+        """Return whether an operator ended its quarantine, and no partition has used it since."""
+        return pkey in self._released
+
+    def leaving(self) -> set[int]:
+        """Return P_Keys of members that left, and whose tables were not read since."""
+        with self._lock:
+            changes = [*self.judged, *self._waiting.values(), *(one for one, _ in self.pending.values())]
+        return {pkey for one in changes for pkey, _ in one.left}
+
+    def unread(self, pkey: int) -> dict[int, bool]:
+        """Return the ports that may still have ``pkey``: members that left, and were not read
+        since. The value is whether the port did not answer: then only time or an operator can end
+        this."""
+        with self._lock:
+            silent = dict(self.pending)
+            programmed = {one.revision: one for one in (*self.judged, *self._waiting.values())}
+        changes = {number: (one, guids) for number, (one, guids) in silent.items()}
+        changes |= {number: (one, one.guids) for number, one in programmed.items()}
+        out: dict[int, bool] = {}
+        joined = set[int]()
+        for number in sorted(changes):
+            one, guids = changes[number]
+            if pkey not in one.pkeys or number < self._released.get(pkey, 0):
+                continue
+            for guid in guids:
+                if (pkey, guid) in one.joined and guid not in out and guid not in self.view.ports:
+                    joined.add(guid)  # it never had the key
+                elif (pkey, guid) in one.left and guid not in joined:
+                    out[guid] = number in silent
+        return out
