@@ -12,6 +12,7 @@ import pytest
 from softib.errors import InputError
 from softib.live import unix_server
 from softib.live.admission import Credentials, peer_of
+from softib.live.control import ControlServer
 from softib.live.unix_server import SendQueue, SeqpacketServer, UnixServer, receive, receive_fds
 
 
@@ -197,3 +198,22 @@ def test_a_path_that_no_socket_can_have_is_one_line(tmp_path):
     folder.mkdir()
     with pytest.raises(InputError, match="set XDG_RUNTIME_DIR to a shorter directory"):
         UnixServer(folder / "control", selectors.DefaultSelector())
+
+
+def test_a_full_file_system_is_answered_with_what_to_do(tmp_path, selector):
+    """An operation writes to /dev/full; the answer is a line."""
+
+    def write(_request):
+        with open("/dev/full", "w") as full:
+            full.write("x")
+
+    control = ControlServer(tmp_path / "control", selector, {"write": write})
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(tmp_path / "control"))
+        sock.sendall(b'{"op": "write"}\n')
+        for _ in range(2):  # the connection, then its line
+            for chosen, events in selector.select(10):
+                chosen.data(events)
+        answer = sock.recv(4096).decode()
+    control.close()
+    assert "No space left on device; enlarge that file system, or set XDG_RUNTIME_DIR" in answer

@@ -103,8 +103,8 @@ MODULES = {
 }
 """Verb → its module."""
 SYNONYMS = {
-    word: verb
-    for verb, words in {
+    name: verb
+    for verb, names in {
         "up": "start launch boot begin",
         "down": "stop kill shutdown halt quit exit rm remove delete destroy",
         "status": "ls list ps",
@@ -130,7 +130,7 @@ SYNONYMS = {
         "--version": "version",
         "--help": "man usage",
     }.items()
-    for word in words.split()
+    for name in names.split()
 }
 """Commands of other tools → the corresponding verb, which is suggested, not run."""
 PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
@@ -209,7 +209,7 @@ class VerbGroup(click.Group):
             for name in command.list_commands(ctx)
         }
         similar = nearest(word, commands.values())[:1]
-        return [words for words, name in commands.items() if name in similar]
+        return [both for both, name in commands.items() if name in similar]
 
 
 @click.command(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -41,8 +41,8 @@ STEPS_A_UNIT, STEPS_A_BYTE = 50_000, 650
 """Steps in Python (of half a microsecond each) that correspond to the time to compile a unit, and
 to each byte of its bytecode: fitted to the kernels of a report."""
 SHARE = 1 / 2
-"""Share of the compile time. A larger share would make the first report a little faster and every
-later one much slower."""
+"""Share of the compile time that calls in Python may cost. A larger share would make the first report a little faster
+and every later one much slower."""
 CALL_SHARE = 1 / 200
 """Share of the compile time that each call of a repeated kernel may take: a daemon on a small fabric
 need not compile it, and never pauses for that later."""

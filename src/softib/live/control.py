@@ -18,7 +18,7 @@ from softib.document_reader import read_result
 from softib.errors import InputError, PeerError, SoftibBug, SoftibError, os_reason
 from softib.live.admission import peer_of
 from softib.live.crash_log import ReportBug, raised
-from softib.live.instances import Instance
+from softib.live.instances import Instance, room_advice
 from softib.live.proc import has_ended, is_stopped
 from softib.live.unix_server import UnixServer, receive
 from softib.result import Result
@@ -100,7 +100,8 @@ class ControlServer(UnixServer):
             json.dumps(answer)
             return answer
         except OSError as error:  # a failure of the machine: a full file system, no descriptor left
-            return {"error": f"the daemon: {error.filename or self.path.parent}: {os_reason(error)}"}
+            where = error.filename or self.path.parent
+            return {"error": f"the daemon: {where}: {os_reason(error)}{room_advice(error)}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}

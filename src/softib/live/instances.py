@@ -9,6 +9,7 @@ one from starting.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -22,7 +23,7 @@ from pathlib import Path
 from softib.errors import InputError, UnknownName, os_reason
 from softib.live.admission import user_name
 
-__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale", "starting"]
+__all__ = ["Instance", "claim", "find", "free", "name_of", "room_advice", "root", "running", "stale", "starting"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """A name must be valid as a file name and fit into a socket's address (108 bytes)."""
@@ -303,3 +304,9 @@ def find(name: str | None) -> Instance:
     if name not in names:
         raise UnknownName("running fabric", name, names)
     return here[names.index(name)]
+
+
+def room_advice(error: OSError) -> str:
+    """Return what to do if the file system of the fabric's folder is full, else nothing."""
+    full = error.errno == errno.ENOSPC
+    return "; enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another" if full else ""

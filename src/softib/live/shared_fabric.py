@@ -32,6 +32,7 @@ from softib.errors import InputError, SoftibBug, UnreadableFile, os_reason
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, LAZY_COLUMNS, Column, Sizes
 from softib.fabric.model import Fabric, Source
 from softib.live.c_header import CHeader
+from softib.live.instances import room_advice
 from softib.live.proc import descriptor_path
 
 __all__ = ["HEADER", "SharedFabric", "asks_for_files"]
@@ -150,10 +151,8 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
         return mmap.mmap(fd, size)
     except OSError as error:
         path.unlink()
-        advice = "; enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
         raise InputError(
-            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}"
-            f"{advice if error.errno == errno.ENOSPC else ''}"
+            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}{room_advice(error)}"
         ) from None
     finally:
         os.close(fd)

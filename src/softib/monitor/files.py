@@ -194,7 +194,10 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
         shot = Snapshot(file, ports, reading, _text_counters(file, f, rows, reading))
         _finish(shot, f, rows, time_ns)
     if not shot.reading.answered.any():
-        raise InputError(f"{file}: no counters in it; use ibdiagnet --pm, which writes PM_INFO, or perfquery's output")
+        why = f" ({shot.problems[0].reason})" if shot.problems else ""
+        raise InputError(
+            f"{file}: no counters in it{why}; use ibdiagnet --pm, which writes PM_INFO, or perfquery's output"
+        )
     return shot
 
 

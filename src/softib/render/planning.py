@@ -146,7 +146,7 @@ def _one_design(r: DesignRow, console: Console) -> None:
         console.print(
             text(
                 f"  twice the hosts: buy {counted(g.switches, 'switch')} and {counted(g.cables_new, 'cable')}, "
-                f"move {g.cables_moved:,} of {g.cables_moved + g.cables_kept:,} cables"
+                f"move {g.cables_moved:,} of {counted(g.cables_moved + g.cables_kept, 'cable')}"
             )
         )
     if r.price is None:

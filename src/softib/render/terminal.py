@@ -104,7 +104,8 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
     ``every``)."""
     c = report.counts
     console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
-    console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
+    counts = ((c.switches, "switch"), (c.cas, "channel adapter"), (c.links, "link"))
+    console.print(text(", ".join(counted(n or 0, noun) for n, noun in counts)))
     for note in report.notes:
         console.print(text(f"note: {note}", "yellow"))
     console.print()

@@ -17,6 +17,7 @@ import numpy as np
 
 from softib.components import components
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted, plural
 from softib.routing.detour_kernels import copy_paths, fill_gaps
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import (
@@ -71,11 +72,13 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
         return False
     if left:
         notes.append(
-            f"{left} pairs of a switch and a LID have no path without a credit loop, {of_cas} of them from switches "
-            f"with CAs"
+            f"{counted(left, 'pair')} of a switch and a LID {plural(left, 'has', 'have')} no path without a credit "
+            f"loop, {of_cas} of them from switches with CAs"
         )
     if count and not of_cas:
-        notes.append(f"{count} (CA switch, switch) pairs have no legal path in the tree; routed down and up again")
+        notes.append(
+            f"{counted(int(count), '(CA switch, switch) pair')} without a legal path in the tree: routed down and up"
+        )
     return not of_cas
 
 

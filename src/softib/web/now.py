@@ -88,5 +88,5 @@ class Now:
 
     @cached_property
     def finder(self) -> NodeFinder:
-        """Finder of the fabric's nodes by name."""
+        """Finds the fabric's nodes by their names."""
         return NodeFinder(self.fabric)

@@ -152,3 +152,7 @@ def test_numbers_agree_with_their_nouns(tmp_path):
     (tmp_path / "t.yaml").write_text(FAULTY.replace("}]", "}, {kind: slow-link, cable: 'leaf-2[6]', speed: HDR}]"))
     assert "2 warnings" in softib("check", tmp_path / "t.yaml").out
     assert "(read as fabric.yaml; 1 change," in softib("convert", tmp_path / "t.yaml", tmp_path / "t.topo").out
+    (tmp_path / "star.yaml").write_text("topology: {kind: fat-tree, radix: 4, levels: 1, hosts: 2}\n")
+    star = softib("check", tmp_path / "star.yaml").out
+    assert "1 switch, 2 channel adapters, 2 links" in star and "the only cut" in star
+    assert "# 1 switch, 1 adapter, 1 cable" in softib("generate", "fat-tree", "--hosts", "1").out

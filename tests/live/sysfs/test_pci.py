@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from xml.etree import ElementTree
 
 import pytest
 
 import softib
+from softib.workloads.nccl.machine import MACHINES
 from tests.live.umad.lab import needs_namespace
 from tests.preload.verbs.applications import Applications
 from tests.preload.verbs.c_programs import program
@@ -106,7 +108,7 @@ def test_lspci_decodes_the_adapters_and_the_machine(rails, stock, how):
 
 MACHINE = "gpu: H100\ngpus: 4\nnics: 2\ngpudirect: {}\n"
 """A machine file, as ``softib simulate --machine`` reads it."""
-PARTS = {"15b3": "adapter", "10de": "GPU"}
+PARTS = {"15b3": "adapter", "10de": "GPU", "1002": "GPU"}
 
 
 def paths_of(fabric, stock, node: str = "node-001", how: tuple[str, ...] = ()) -> dict[str, tuple[list[str], int]]:
@@ -168,6 +170,26 @@ def test_hwloc_shows_gpus_and_adapters_below_common_switches(machine, stock):
     path = "/sys/class/pci_bus/0000:24/../../0000:24:00.0"  # how NCCL looks for the function of a bus address
     shown = said(machine, "sh", "-c", f"realpath {path}; cat {path}/numa_node /sys/devices/system/node/node1/distance")
     assert shown.split() == [f"/sys/devices/pci0000:20/{'/'.join(found['GPU 0000:24:00.0'][0])}", "1", "20", "10"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(name for name, m in MACHINES.items() if m.hosts == 1))
+def test_hwloc_shows_each_machine_as_its_data_sheet_describes_it(name, stock):
+    """As many GPUs and adapters of the machine, halves at two NUMA nodes, and an adapter behind the PCIe switch of each GPU."""
+    m = MACHINES[name]
+    topology = f"{{kind: rail-optimized, nodes: 4, rails: {m.nics}, radix: {2 * m.nics}, ufm: false}}"
+    fabric = Applications(f"name: rails\ngeneration: NDR\ntopology: {topology}\n", "--machine", name)
+    try:
+        found = paths_of(fabric, stock)
+    finally:
+        fabric.close()
+    assert Counter(part.split()[0] for part in found) == {"GPU": m.gpus, "adapter": m.nics}
+    assert Counter((part.split()[0], numa) for part, (_, numa) in found.items()) == {
+        (kind, numa): n // 2 for kind, n in (("GPU", m.gpus), ("adapter", m.nics)) for numa in (0, 1)
+    }
+    behind = Counter(tuple(path[:2]) for part, (path, _) in found.items() if part.startswith("GPU"))
+    adapters = Counter(tuple(path[:2]) for part, (path, _) in found.items() if part.startswith("adapter"))
+    assert behind == dict.fromkeys(adapters, m.gpus // m.nics) and set(adapters.values()) == {1}
 
 
 @needs_namespace

@@ -43,11 +43,11 @@ class CampaignLog:
         longest = (
             f"{name.removesuffix('_s')} {max(k.get(name, 0.0) for k in self.kills):.2f} s at most" for name in times
         )
-        masters = sum(kill.get("was_master", False) for kill in self.kills)
-        return (
-            f"{len(self.kills)} kills ({', '.join(f'{n} of {v}' for v, n in sorted(victims.items()))}; {masters} of a master): "
-            + ", ".join(longest)
-        )
+        killed = [", ".join(f"{n} of {v}" for v, n in sorted(victims.items()))]
+        known = [kill["was_master"] for kill in self.kills if "was_master" in kill]
+        if known:
+            killed.append(f"{sum(known)} of a master")
+        return f"{len(self.kills)} kills ({'; '.join(killed)}): " + ", ".join(longest)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def test_without_a_word_of_default_all_are_limited_but_the_manager():
         ("x=0 : ALL;", "P_Key 0 is not possible"),
         ("x=1, wat : ALL;", "'wat' is unknown"),
         ("x=1 : ALL=most;", "'most' is not a membership"),
-        ("x=1 : EVERYBODY;", "'EVERYBODY' is no number"),
+        ("x=1 : EVERYBODY;", "'EVERYBODY' is no port; use a PortGUID ('ibstat -p'"),
         ("x=1 : mgid=fe80::1;", "not a multicast GID"),
         ("x=1, ipoib, sl=77 : ALL;", "sl: 77 is too large"),
     ],

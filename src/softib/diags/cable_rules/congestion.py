@@ -302,7 +302,7 @@ def _discards(case: Case, accused: set[int]) -> Iterator[Suspicion]:
             finding(
                 PACKETS_DISCARDED,
                 case.ends(peer if peer >= 0 else row),
-                f"{case.link(row)}: {case.location(row)} threw {int(lost[:, row].sum()):,} packets away in "
+                f"{case.link(row)}: {case.location(row)} threw {counted(int(lost[:, row].sum()), 'packet')} away in "
                 f"{span_text(seconds)}, up to "
                 f"{rate[:, row].max():.3g} a second",
                 {

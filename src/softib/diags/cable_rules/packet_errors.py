@@ -11,7 +11,7 @@ import numpy as np
 
 from softib.diags.cable_rules.case import Case, Suspicion, blame, span_text
 from softib.diags.finding import Severity, code, finding
-from softib.plural import counted
+from softib.plural import counted, plural
 
 SMP_DROPS = code(
     "smp-drops",
@@ -213,8 +213,8 @@ def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, int
     }
     of = f" of {int(packets[row]):,}" if case.known(PACKETS)[:, row].any() else ""
     text = (
-        f"{case.link(row)}: {int(lost[row]):,}{of} packets arrived damaged at {case.location(row)}, "
-        f"{int(recoveries[row]):,} recoveries, in {span_text(seconds)}; {reason}"
+        f"{case.link(row)}: {int(lost[row]):,}{of} {plural(int(lost[row]), 'packet')} arrived damaged at "
+        f"{case.location(row)}, {counted(int(recoveries[row]), 'recovery')}, in {span_text(seconds)}; {reason}"
     )
     return Suspicion(
         finding(

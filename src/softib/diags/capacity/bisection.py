@@ -90,7 +90,9 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
         return Bisection(None, None, None, "fewer than two hosts on switches", exact=True)
     speeds_known = "speeds" in view.records
     if graph.n <= EXACT:
-        cut, exact, how = graph.narrowest_of_all(), True, f"exact: narrowest of all {1 << max(graph.n - 1, 0):,} cuts"
+        cuts = 1 << max(graph.n - 1, 0)
+        how = f"exact: narrowest of all {cuts:,} cuts" if cuts > 1 else "exact: the only cut"
+        cut, exact = graph.narrowest_of_all(), True
     else:
         cut, exact, how = _searched(graph, rank[graph.node], shape)
     across = min(cut.gbps, cut.full)

@@ -30,8 +30,8 @@ class HostStride:
         order = np.argsort(self.port, kind="stable")
         order = order[self.port[order] >= 0]
         low, high = order[:-1], order[1:]
-        beside = self.port[high] - self.port[low] == 1
-        step = (made.numbers[high] - made.numbers[low])[beside]
+        adjacent = self.port[high] - self.port[low] == 1
+        step = (made.numbers[high] - made.numbers[low])[adjacent]
         step = step[np.delete(step, along, axis=1).any(axis=1) == 0][:, along] if len(step) else np.zeros(0, np.int64)
         usual, count = mode(step - step.min()) if len(step) else (0, 0)
         if count >= max(LEAST, MOST * len(step)):
@@ -44,14 +44,14 @@ class HostStride:
             return -1
         row = {int(n): i for i, n in enumerate(self.made.nodes.tolist())}
         numbers = self.made.numbers[row[before]].copy()
-        places = []
+        ports = []
         for side in (-1, 1):
             numbers[self.along] = number + side * self.step
             i = int(self.made.find(numbers[None])[0]) if numbers[self.along] >= 0 else -1
             if i >= 0 and self.port[i] >= 0:
-                places.append(int(self.port[i]) - side)
+                ports.append(int(self.port[i]) - side)
         f = self.view.fabric
-        beside = {int(f.port_num[p]) for p in (self.port[row[before]], self.port[row[after]]) if p >= 0}
-        if len(set(places)) != 1 or (len(places) == 1 and int(f.port_num[places[0]]) not in beside):
+        if len(set(ports)) != 1 or ports[0] not in range(f.sizes.ports):
             return -1
-        return places[0] if places[0] in range(f.sizes.ports) else -1
+        nearby = {int(f.port_num[p]) for p in (self.port[row[before]], self.port[row[after]]) if p >= 0}
+        return ports[0] if len(ports) > 1 or int(f.port_num[ports[0]]) in nearby else -1

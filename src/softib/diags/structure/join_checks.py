@@ -185,7 +185,7 @@ def unexplained_cables(c: Context) -> Iterator[Finding]:
         astray = rows.tolist()
         text = f"{counted(len(rows), 'cable')} fit a {_shape_text(c)} only in part, and are not judged"
     else:
-        beyond = rows[~inside[view.node_a[rows]] | ~inside[view.node_b[rows]]].tolist() if shape.forms else []
+        beyond = rows[~inside[view.node_a[rows]] | ~inside[view.node_b[rows]]].tolist() if by_ports else []
         astray = sorted({*compared.extra_cables(view, shape), *beyond})
         text = "{} of " + f"{counted(len(rows), 'cable')} between switches have no place in a {_shape_text(c)}"
     ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in astray]

@@ -31,6 +31,8 @@ __all__ = ["LeafRatio", "Structure", "StructureSummary", "recognise", "recognise
 
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
+FEW_GROUPS = 2
+"""Number of groups up to which a dragonfly cannot be told from a grid: any number of cables between them is usual."""
 FEW_SIDEWAYS, SMALL = 2, 24
 """Number of switch links within a tier that may be wrong in any tree with this minimum number of links."""
 
@@ -130,13 +132,18 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
         return none, labels
     if shape := grids.dragonfly_plus(view, rank, sideways):
         return shape, labels
-    by_names = [(shape, labels) for find in (grids.grid, grids.dragonfly) if (shape := find(view, labels, linked))]
     by_ports = (
         (shape, placed)
         for placed in grid_coordinates(view, labels, linked)
         if (shape := grids.grid(view, placed, linked))
     )
-    if best := _best(view, by_names) or _best(view, by_ports):
+    named = grids.grid(view, labels, linked)
+    groups = grids.dragonfly(view, labels, linked) if not named or misfit(view, named) > 1 else None
+    if groups and (not named or (groups.groups > FEW_GROUPS and not misfit(view, groups))):
+        named = groups
+    if named:
+        return named, labels
+    if best := _best(view, by_ports):
         return best
     for placed in group_coordinates(view, labels, linked):
         if shape := grids.dragonfly(view, placed, linked):

@@ -258,9 +258,9 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     odds = uneven(view, c.structure.rank, _known_repairs(c))
     named = _uplinks_named(c)
     yield from (_uneven(view, o, named[o.switch]) for o in odds if o.switch not in blind and not blind & set(o.fewer))
-    told = {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
-    told |= {o.switch for o in odds}
-    yield from (_cut_off(view, x) for x in cut_off(view, c.structure.rank) if x.switch not in told)
+    reported = {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
+    reported |= {o.switch for o in odds}
+    yield from (_cut_off(view, x) for x in cut_off(view, c.structure.rank) if x.switch not in reported)
     yield from (_as_a_whole(view, u) for u in uneven_as_a_whole(view, c.structure.rank, _known_repairs(c)))
 
 

@@ -40,7 +40,7 @@ MANY_FREE = 4
 HANDFUL = 2
 """… except for this number."""
 MOST_OF_TIER = 0.75
-"""Share of a tier that must have uplinks, and use a port number for them, before a switch without any lacks them."""
+"""Share of a tier that must use a port number for uplinks before a switch without any lacks one there."""
 MOSTLY = 0.5
 """Share of leaves with hosts above which a leaf without hosts counts as a spare."""
 FEW_HOSTS = 0.5
@@ -121,7 +121,8 @@ def cut_off(view: FabricView, rank: np.ndarray) -> Iterator[CutOff]:
     for r in range(2, int(rank.max(initial=0))):
         members = np.flatnonzero(view.is_switch & (rank == r))
         having = members[count[members] > 0]
-        if len(having) < max(MIN_KIND, MOST_OF_TIER * len(members)) or len(having) == len(members):
+        lacking = len(members) - len(having)
+        if len(having) < MIN_KIND or not 0 < lacking <= max(1, MAX_ODD * len(members)):
             continue
         usual = mode(count[having])[0]
         number, times = np.unique(f.port_num[up[np.isin(f.port_node[up], having)]], return_counts=True)

@@ -89,7 +89,8 @@ def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
     data = {**head, "topology": {"kind": kind.name, **named}}
     size = fabric.sizes
     lines = [
-        f"# {counted(size.switches, 'switch')}, {size.nodes - size.switches} adapters, {counted(size.cables, 'cable')}"
+        f"# {counted(size.switches, 'switch')}, {counted(size.nodes - size.switches, 'adapter')}, "
+        f"{counted(size.cables, 'cable')}"
     ]
     for key, value in data.items():
         text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000)

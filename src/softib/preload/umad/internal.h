@@ -90,7 +90,7 @@ const char *mapped(const char *path, char room[PATH_ROOM]);
 char *unmapped(char *path);
 /* Like mapped(); the file is updated before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
-/* Return whether the path is a sysfs file of the fabric. None of these is ever written, */
+/* Return whether the path is a sysfs file of the fabric. These files are never written, */
 bool is_attribute(const char *path);
 /* except node_desc. */
 bool is_description(const char *path);

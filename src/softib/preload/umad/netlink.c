@@ -14,7 +14,7 @@
 
 enum { SOCKETS = 1 << 16 };
 
-static uint8_t sockets[SOCKETS / 8]; /* descriptors; one may have been closed in a way that close() does not notice */
+static uint8_t sockets[SOCKETS / 8]; /* descriptors of sockets; some may be closed already, if this library did not see it */
 
 static bool is_marked(int fd)
 {

@@ -53,7 +53,7 @@ static bool written_with_others(const char *path, size_t length, int entry)
     uint64_t bit = UINT64_C(1) << entry % 64;
 
     if (__atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
-        return false; /* another thread holds the lock, or held it at the fork; a request is always correct */
+        return false; /* another thread holds the lock, or held it at the fork; a further request does no harm */
     if (table.queried_ns && now_ns() - table.queried_ns < TABLE_MS * INT64_C(1000000) && !strncmp(table.folder, path, length) && !table.folder[length]) {
         is = !(table.opened[entry / 64] & bit);
         table.opened[entry / 64] |= bit;

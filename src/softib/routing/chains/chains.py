@@ -204,7 +204,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         new_loops, new_lost = has_credit_loop(graph, new), lost_pairs(graph, new)
         if nth and (new_loops > loops or new_lost > lost):
             why = (
-                f"would lose {new_lost - lost:,} pairs"
+                f"would lose {counted(new_lost - lost, 'pair')}"
                 if new_lost > lost
                 else "would close a credit loop with the steps before"
             )

@@ -106,13 +106,15 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def _prove(graph: SwitchGraph, routing: Routing) -> None:
     proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, DATA_VLS)
     if proof.ca_ca.lost:
-        raise DoesNotFit(f"rings in pieces or missing switches leave {proof.ca_ca.lost} pairs of CAs without a path")
+        raise DoesNotFit(
+            f"rings in pieces or missing switches leave {counted(proof.ca_ca.lost, 'pair')} of CAs without a path"
+        )
     if proof.credit_loop is not None:
         raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
     if proof.answer_loop is not None or proof.switch_loop is not None:
         routing.notes.append("answers with the SL of the request can make a credit loop next to the missing switches")
     if proof.unreachable:
-        routing.notes.append(f"{proof.unreachable} pairs of a CA and a switch without CAs have no path")
+        routing.notes.append(f"{counted(proof.unreachable, 'pair')} of a CA and a switch without CAs: no path")
 
 
 def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:

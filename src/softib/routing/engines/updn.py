@@ -123,7 +123,8 @@ def _best(
             one_leaf = one_leaf or _one_leaf(graph, leaf)
             if (most := balance(graph, lft).most) > one_leaf[0]:  # detours add paths
                 notes.append(
-                    f"ranks from {source}: {most:,} paths on the worst link, {one_leaf[0]:,} with one leaf as root"
+                    f"ranks from {source}: {counted(most, 'path')} on the worst link, {one_leaf[0]:,} with one leaf "
+                    "as root"
                 )
                 continue
         if connect(graph, d, lft, lines, whole=True):
@@ -193,7 +194,7 @@ def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options:
             best, least = other, most
     if best is not routing:
         best.notes[:0] = [
-            f"{routing.engine} puts {before:,} paths on its worst link, {best.engine} {int(least):,}: took "
+            f"{routing.engine} puts {counted(before, 'path')} on its worst link, {best.engine} {int(least):,}: took "
             f"{best.engine}",
             "programs must send with the SL of the path record, or links can wait for each other in a cycle; engine "
             "updn needs no SLs",

@@ -301,6 +301,13 @@ def _groups(
 def _port(word: str, where: str) -> int | str:
     if word.upper() in KEYWORDS:
         return word.upper()
+    try:
+        int(word, 0)
+    except ValueError:
+        known = ", ".join(sorted(KEYWORDS))
+        raise InputError(
+            f"{where}: {word!r} is no port; use a PortGUID ('ibstat -p' on the node prints it), or {known}"
+        ) from None
     return _number(word, (1 << 64) - 1, f"{where}: port")
 
 

@@ -229,14 +229,12 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
     clash = up & (lanes != lanes[peer]) & (np.isin(lanes, (2, 8)) | np.isin(lanes[peer], (2, 8)))
     if clash.any():
         lanes = np.where(clash, np.minimum(lanes, lanes[peer]), lanes)
-        notes.append(
-            f"{int(clash.sum()) // 2} links have different widths at their ends; the narrower is written at both"
-        )
+        notes.append(f"{counted(int(clash.sum()) // 2, 'link')} of two widths; the narrower is written at both ends")
     fastest = SPEED_BY_NAME[FASTEST].code
     if (up & (code > fastest)).any():
         names = "/".join(SPEED_BY_CODE[c].name for c in np.unique(code[up & (code > fastest)]).tolist())
         notes.append(
-            f"{int((up & (code > fastest)).sum()) // 2} links at {names} are written as {FASTEST}, "
+            f"{counted(int((up & (code > fastest)).sum()) // 2, 'link')} at {names} written as {FASTEST}, "
             "the fastest that stock ibsim 0.10 knows"
         )
     return [

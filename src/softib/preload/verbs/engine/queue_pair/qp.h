@@ -33,7 +33,7 @@ struct ve_qp {
     struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
     struct sv_route_key route, return_route;
-    struct sv_flow *flows;          /* flows.h: of all its paths but the current one; NULL: it has one */
+    struct sv_flow *flows;          /* flows of all its other paths (flows.h); NULL: it has one path */
     uint16_t flows_n;
     uint64_t send_cq;
     uint32_t sq_psn;
@@ -63,8 +63,8 @@ struct ve_qp {
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t rng_state;             /* loss.c */
-    bool executed;                  /* the first pending request was executed, and its ACK was lost; the contents of
-                                     * that ACK: */
+    bool executed;                  /* the first pending request was executed, and its ACK was lost; the next fields
+                                     * hold the contents of that ACK */
     struct sv_wire_size sent, answer;
     uint32_t answer_len;
     uint16_t moves;                 /* value of s->moves that `attr` and `route` include */

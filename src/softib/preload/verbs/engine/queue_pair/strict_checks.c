@@ -196,7 +196,7 @@ void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32
 
 /* -- objects destroyed too early -- */
 
-/* Lock and return the list. A forked child starts an empty one, since it does not own its parent's QPs. */
+/* Lock and return the list. A forked child begins with an empty list, since it does not own its parent's QPs. */
 static void hold(void)
 {
     static uint64_t owner;

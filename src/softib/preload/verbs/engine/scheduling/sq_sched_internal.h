@@ -4,7 +4,7 @@
 
 #include "../queue_pair/qp.h"
 
-struct ve_when {                /* of a request in the send queue, ns */
+struct ve_when {                /* times of a request in the send queue, in ns */
     uint64_t posted;
     uint64_t run;               /* arrival of its data; of a READ: of its request */
     uint64_t done;              /* arrival of its completion */
