@@ -58,7 +58,10 @@ def test_a_disk_that_fills_up_keeps_yesterdays_fabric(tmp_path, name):
     try:
         target = tmp_path / name
         target.write_text("yesterday's")
-        with pytest.raises(InputError, match=r"^[^\n]*: cannot write: No space left on device$"):
+        with pytest.raises(
+            InputError,
+            match=r"^[^\n]*: cannot write: No space left on device; free space on this file system or enlarge it$",
+        ):
             fabric.save(target)
         assert target.read_text() == "yesterday's"
         assert not [f for f in os.listdir(tmp_path) if f != name and not f.endswith(".ibnl")]

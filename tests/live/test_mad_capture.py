@@ -116,7 +116,7 @@ def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
         writer.exchange(int(f.cas[0]), sent, sent[:0])
     writer.flush()
     writer.close()
-    assert capsys.readouterr().err.count("No space left on device; the capture ends here") == 1
+    assert capsys.readouterr().err.count("or enlarge it; the capture ends here") == 1
 
 
 @pytest.mark.stock
