@@ -185,7 +185,7 @@ class Compiling:
             return
         self.next_s = now + (SHOW_S if live else SLOW_S)
         count = sum(self.kernels.values())
-        text = f"compiling kernels, stored for later runs: {count} done in {now - self.began:.0f} s"
+        text = f"compiling kernels: {count} done in {now - self.began:.0f} s"
         if of < 0:
             text += f"; another process compiles {unit}"
         if self.show is not None:
