@@ -135,7 +135,7 @@ class Phases:
 
     @property
     def end_ps(self) -> int:
-        """Return the duration of all phases, one after another."""
+        """Return the sum of the phases' durations: each begins when the one before it ends."""
         return int(self.took_ps.sum())
 
 

@@ -202,8 +202,8 @@ class SaManager:
         self._enter_groups(subnet, self.config.known_partitions)
 
     def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition], changes: bool = False) -> None:
-        """With ``changes``, existing groups get the attributes of their partition. Without, they
-        stay as the previous master made them, because their members know these attributes."""
+        """With ``changes``, existing groups get the attributes of their partition. Otherwise they keep the attributes
+        from the previous master, because their members use these."""
         free = self._free_sl(subnet)
         for partition in partitions:
             for g in partition.groups:

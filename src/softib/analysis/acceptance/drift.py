@@ -52,10 +52,10 @@ class ClassDrift:
 
 @dataclass(frozen=True)
 class Drift(Result):
-    """Change of the pairs of a test."""
+    """Change of the measured pairs between two runs of a test."""
 
     pairs: int
-    """Measured in both."""
+    """Number of pairs measured in both runs."""
     ratio: float = field(metadata=key(type=float | None))
     """Median of after over before; null if no pair is in both sets."""
     probability: float

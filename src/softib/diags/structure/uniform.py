@@ -138,12 +138,12 @@ Row = dict[int, int]
 
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
-    """Return switches whose links to the tier above differ from those of their kind, after ``repairs``."""
+    """Return switches that, even if ``repairs`` are made, have other links to the tier above than their kind."""
     return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
 
 
 def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> Iterator[tuple[int, dict[int, Row]]]:
-    """Yield (tier, the links of each of its switches to the next tier), after ``repairs``."""
+    """Yield (tier, the links of each of its switches to the next tier), as if ``repairs`` were made."""
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)

@@ -142,7 +142,7 @@ class Phases:
         return fits & (waiting == waiting[to])
 
     def move(self, state: Any, times: int) -> None:
-        """Set the state of images to that of their messages, ``times`` periods later."""
+        """Skip ``times`` periods: give each image the state that its message has now, shifted by this time."""
         now = state.message.copy()
         for q in np.flatnonzero(self.by):
             rows = state.order[int(state.qp["first_message"][q]) : int(state.qp["last_message"][q])]

@@ -31,7 +31,7 @@ LONGEST_WAIT_S = 30.0
 
 
 class _Body(BaseModel, extra="forbid", strict=True):
-    """A body of softib's own interface: an unknown name is an error, not a default."""
+    """The body of a request in softib's own interface. An unknown field is an error; it is not ignored."""
 
 
 class _Limits(_Body):

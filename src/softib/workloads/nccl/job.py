@@ -158,7 +158,7 @@ def figures_of(
 
 
 def slower_adapters(device_text: str, machine: Machine, link_gbps: float) -> list[str]:
-    """Return a note if the adapters of ``machine`` are slower than their links (infinite: unknown)."""
+    """Return a note if the adapters of ``machine`` are slower than their links (``link_gbps``; infinite if unknown)."""
     if math.isinf(link_gbps) or link_gbps <= machine.nic_gbps * 1.01:
         return []
     return [

@@ -244,7 +244,7 @@ def operation(data, at, rank, ops, labels, keywords, where, value):
 
 @kernel
 def opened(data, at, seen, keywords, where):
-    """Read ``rank N {``; return the position after it, -1 if unusual; ``where[RANK]`` is N."""
+    """Read ``rank N {`` and store N in ``where[RANK]``. Return the position after it, -1 if the text differs."""
     end = word_end(data, at)
     named = is_word(data, at, end, keywords[RANK_WORD])
     at = blank(data, end)

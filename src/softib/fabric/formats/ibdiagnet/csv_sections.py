@@ -198,8 +198,8 @@ class SectionWriter:
         return np.flatnonzero(node >= 0), node[node >= 0]
 
     def ports(self, s: Section) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows of the section, their ports); rows of ports that the node does not have are
-        problems."""
+        """Return (rows of the section, their ports). A row that names a port beyond its node's ports is left out and
+        reported as a problem."""
         num_name = next((n for n in ("PortNum", "PortNumber", "LocalPortNum") if s.has(n)), None)
         rows, node = self.nodes(s)
         if not len(rows) or num_name is None:
