@@ -219,7 +219,7 @@ class FabricView:
 
     @cached_property
     def component(self) -> np.ndarray:
-        """Connected part of each node: the smallest node index in it."""
+        """The connected component of each node, as the smallest node index in it."""
         return components(len(self.names), self.node_a, self.node_b)
 
 

@@ -33,7 +33,7 @@ waiting to be sent again; finished."""
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 13 * len(mads), rows=True)
 def fill_directed(mads, mads64, routes, c, data, method, attr):
-    """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
+    """Write one directed-route SMP per row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
     as uint64[n, 32]).
 
     Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops``

@@ -81,8 +81,8 @@ class SaManager:
 
     @property
     def registered(self) -> np.ndarray | None:
-        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions are known
-        here; None if no host's are."""
+        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions this
+        manager knows; None if it knows those of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
     def up_to_date(self) -> np.ndarray | None:

@@ -97,8 +97,8 @@ class Repairs:
 
 @dataclass(frozen=True)
 class CutOff:
-    """A ``switch`` of ``tier`` without uplinks, with free ``ports`` (rows) where ``having`` of ``of`` switches of its
-    tier have ``usual`` uplinks."""
+    """A ``switch`` of ``tier`` that has no uplinks. ``having`` of the ``of`` switches of this tier have ``usual``
+    uplinks, at port numbers that are free here: ``ports`` (rows)."""
 
     switch: int
     tier: int
@@ -345,7 +345,7 @@ FEW_UNEVEN = 2
 
 @dataclass(frozen=True)
 class UnevenTier:
-    """``right`` of ``of`` switches of ``tier`` have ``usual`` links to ``parents`` switches each.
+    """``right`` of the ``of`` switches of ``tier`` each have ``usual`` links, to ``parents`` switches.
     ``fewer``: (switch, links) of switches with fewer links; ``astray``: switches with the usual
     number of links, distributed differently."""
 

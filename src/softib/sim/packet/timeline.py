@@ -2,9 +2,9 @@
 waited, and when it left (``--trace``).
 
 All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet begins when the adapter has
-its request. It is divided, without gaps, into the waits at each port, the delays of cables and switches, the transfer of
-its bytes on the last wire, and the transfer into memory. The parts add up to the time when the packet is in memory;
-nothing is estimated.
+its request. It is divided, without gaps, into the waits at each port, the delays of cables and switches, the transfer
+of its bytes on the last wire, and the transfer into memory. The parts add up to the time when the packet is in
+memory; nothing is estimated.
 """
 
 from __future__ import annotations
