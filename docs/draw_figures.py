@@ -1,4 +1,4 @@
-"""Draws ``docs/img/figures.svg`` from the first table of docs/figures.md: how many times as fast as the peer.
+"""Draws ``docs/img/figures.svg`` from the first table of docs/figures.md: softib's speed as a multiple of its peer's.
 
 python docs/draw_figures.py
 """

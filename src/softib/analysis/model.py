@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Counts(Result):
-    """Name and sizes of a fabric; null if the source does not state it."""
+    """A fabric's name, and the number of its devices and links. A number is null if the source does not state it."""
 
     name: str
     switches: int | None

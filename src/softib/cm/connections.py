@@ -209,7 +209,7 @@ class Connections:
         self.outbox.append(OutgoingMad(e.port, e.path.dlid, e.path.sl, e.path.pkey, mad))
 
     def post_until_answered(self, e: Endpoint, mad: bytes) -> None:
-        """Send ``mad``, and again until it is answered."""
+        """Send ``mad``, and repeat it until the peer answers or no retries are left."""
         e.last_mad, e.retries_left = mad, self.timing.retries
         self.post(e, mad)
         self.timers.start(e, self.timing.response_ms)

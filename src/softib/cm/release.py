@@ -193,8 +193,8 @@ def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def send_drep(cm: Connections, e: Endpoint, m: object) -> None:
-    """Send a DREP: the peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
-    destroyed."""
+    """Send a DREP, in two cases: the peer repeated its DREQ because it did not get the first DREP, or the program
+    destroys the id of an ended connection."""
     tid = m.head.tid if isinstance(m, Message) else e.peer_tid or e.comm_id
     cm.post(e, cm_mad(CmAttr.DREP, tid, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
 

@@ -1,8 +1,8 @@
 """Baseline file of known findings, so that a check reports only new ones. The file is JSON,
 readable and suited for version control: one entry per finding, in a stable order. A finding is
 identified by code, severity and locations (GUID and port number), not by its message, whose numbers
-change; a known finding with a higher severity is new. Equal findings are counted: a second one of
-the same kind and location is new.
+change; a known finding with a higher severity is new. The number of equal findings counts:
+if the baseline has one and the check finds two, the second is new.
 """
 
 from __future__ import annotations

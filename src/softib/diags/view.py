@@ -43,8 +43,8 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class HostDescription:
-    """A description of ``form`` (``node-#``) that ``carriers`` adapters have in common; hosts of
-    this form usually have ``usual`` adapters."""
+    """A host's name as the description of its adapters. ``form``: the name with # for each number (``node-#``).
+    ``carriers``: the adapters with this description; ``usual``: the usual number of adapters of hosts of this form."""
 
     form: str
     usual: int
@@ -52,8 +52,8 @@ class HostDescription:
 
     @property
     def is_one_host(self) -> bool:
-        """Return whether all adapters with this description are of one host: they are no more than
-        a host of this form has."""
+        """Return whether all adapters with this description belong to one host: their number is at most that of a
+        usual host of this form."""
         return self.carriers <= self.usual
 
 
@@ -219,7 +219,7 @@ class FabricView:
 
     @cached_property
     def component(self) -> np.ndarray:
-        """Connected part of each node: the smallest node index in it."""
+        """The connected component of each node, as the smallest node index in it."""
         return components(len(self.names), self.node_a, self.node_b)
 
 

@@ -1,7 +1,7 @@
 """The identity of a kernel, which names its machine code: everything that it can depend on, by
-value. A kernel freezes its bytecode, the constants that it names, and the kernels that it calls,
-from any file. Its identity is a hash of the bytecode and frozen values of every kernel that it
-reaches, and of the :func:`environment`. Edits elsewhere in a file, of comments, or of kernels that
+value. The machine code of a kernel is made from its bytecode, the values of the constants that it names, and the
+kernels that it calls, in whatever file they are. Its identity is a hash of the bytecode and constants of every
+kernel that it reaches, and of the :func:`environment`. Edits elsewhere in a file, of comments, or of kernels that
 it does not call do not change it; a computed constant (an offset of a wire structure, a number of a
 C header) counts with its value. A value of an unknown type counts as all sources of the package
 that it comes from, which may be too much, but never too little.

@@ -46,8 +46,8 @@ FOLDER = ".numba"
 
 
 def cache_dir() -> Path:
-    """Return the folder for machine code of kernels: ``$SOFTIB_CACHE_DIR``, the user's cache, or, if
-    that is not writable, a folder of the user in the directory for temporary files."""
+    """Return the folder for machine code of kernels: in ``$SOFTIB_CACHE_DIR`` if it is set, otherwise in the user's
+    cache. If that cache is not writable, it is a folder of the user in the directory for temporary files."""
     usual = _usual()
     if os.environ.get("SOFTIB_CACHE_DIR") or (usual is not None and _writable(usual)):
         assert usual is not None

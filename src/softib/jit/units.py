@@ -103,7 +103,7 @@ def call_template(dispatcher, args, kws):
 
 
 def widened(kind):
-    """Return the type of a parameter for which another kernel passes the type ``kind``."""
+    """Return the type that a kernel's parameter gets if another kernel passes it an argument of type ``kind``."""
     kind = unliteral(kind)
     return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 

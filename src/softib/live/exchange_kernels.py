@@ -5,9 +5,9 @@ A server of a protocol puts a program's MADs into ``requests``. :func:`answer` f
 writes into the outcome (:data:`softib.agents.layout.Outcome`) where each MAD goes. The server then reads the outcome.
 
 The columns of the outcome, int64[n], each in the order of the requests. Replies to the sender:
-``reply_row`` the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
-back as timed out. MADs for other programs: ``forward_row`` the request, ``forward_answer`` the row of
-``answers`` with the MAD as it arrives, ``forward_port`` the end port of its destination.
+``reply_row`` is the row of the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
+back as timed out. MADs for other programs: ``forward_row`` is the row of the request, ``forward_answer`` the row of
+``answers`` that holds the MAD as its destination receives it, ``forward_port`` the destination's end port.
 ``counts`` int64[7]: :data:`REPLIES` to :data:`LAST`. ``fate`` is scratch.
 """
 

@@ -135,8 +135,8 @@ class Operations:
         return self.daemon.faults.do(request)
 
     def _nodes(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return names of the nodes that begin with ``prefix``, at most ``MOST_NAMES``:
-        ``{"nodes"}``. With ``type`` only those of one NodeType."""
+        """Return ``{"nodes"}``: the names of nodes that begin with ``prefix``, at most ``MOST_NAMES`` of them. With
+        ``type``, only nodes of that NodeType."""
         f, prefix, kind = self.daemon.fabric, request.get("prefix") or "", request.get("type")
         names = (f.node_name(n) for n in range(f.sizes.nodes) if kind is None or int(f.node_type[n]) == kind)
         return {"nodes": list(islice((name for name in names if name.startswith(str(prefix))), MOST_NAMES))}

@@ -33,7 +33,7 @@ waiting to be sent again; finished."""
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 13 * len(mads), rows=True)
 def fill_directed(mads, mads64, routes, c, data, method, attr):
-    """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
+    """Write one directed-route SMP per row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
     as uint64[n, 32]).
 
     Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops``
@@ -102,11 +102,13 @@ def stamp(mads, first, kind):
 def match(mads, first, n, t, rows, refused, left):
     """Finish the requests answered by ``mads`` (uint8[n, 256]).
 
-    ``rows[r]`` int64 becomes the row of the request, TID - ``first``, among the first ``n`` of
-    ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 if there is none; ``refused[r]``
-    whether the answer has a bad status. An answer has the response bit, the TID of a request that was sent and
-    is not finished, and its class and attribute. Of two answers to one request, the first counts. A "busy" answer
-    counts as none, and the request is sent again after its timeout (IBA 13.4.7).
+    ``rows[r]`` int64 becomes the row of the request that ``mads[r]`` answers, -1 if there is none. This row is TID -
+    ``first``; requests are in the first ``n`` rows of ``t`` (:data:`~softib.mad.outstanding.RequestColumns`).
+    ``refused[r]`` becomes whether the answer has a bad status.
+
+    An answer has the response bit, the TID of a request that was sent and is not finished, and its class and
+    attribute. Of two answers to one request, the first counts. A "busy" answer counts as none, and the request is
+    sent again after its timeout (IBA 13.4.7).
 
     ``left`` int64[3]: the number of matched requests, the number of those with a slot in the window, and the number of
     the latter that were repetitions.

@@ -51,8 +51,8 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
     """Return (uint8[n, 256], bool[n]): every MAD of a message in wire order, and whether it has the
     message's direction.
 
-    ``message``: its head (MAD, RMPP and class header), then the data. ``acknowledged`` False: only the first segment,
-    as a receiver without RMPP gets it.
+    ``message``: its head (MAD, RMPP and class header), then the data. ``acknowledged`` False: return only the first
+    segment, which is all that a receiver without RMPP gets.
     """
     head = RMPP_END + class_header_of(message[1])
     data = np.frombuffer(message[head:], np.uint8)

@@ -94,7 +94,7 @@ class Bill:
         return tuple(i for i in self.items if i.price is None and i.pieces)
 
     def csv(self) -> str:
-        """Return the items as CSV with :data:`COLUMNS`; an unknown price is empty, as stated in its source column."""
+        """Return the items as CSV with :data:`COLUMNS`. Cells of unknown prices are empty, as ``source`` says."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -32,7 +32,8 @@ GROUPS = range(2, 33)
 
 @dataclass(frozen=True)
 class Demand:
-    """The demand: ``hosts`` with ``adapters`` ports each on the fabric, links of ``generation``.
+    """The demand. ``hosts``: number of hosts. ``adapters``: ports of each host on the fabric. ``generation``: speed of
+    the links (for example NDR).
 
     ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of the generation).
     ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``prefix``: text in front of all names of nodes.

@@ -119,9 +119,9 @@ def fill(
 
 
 def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a breadth-first tree of each part from its switch with most CAs, or for ``nth`` of
-    :data:`ROOTS` a tree of one part from another switch with CAs: switches from the root on
-    (int32[n]), and links bool[links] in both directions."""
+    """Return breadth-first trees as (switches by distance from the root, int32[n]; tree links in both directions,
+    bool[links]). With ``nth`` = 0, each connected part has a tree, whose root is its switch with the most CAs. Values
+    up to :data:`ROOTS` - 1 choose another switch with CAs as the root of a single tree."""
     owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
     roots = (
         pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)

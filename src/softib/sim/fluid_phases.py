@@ -135,7 +135,7 @@ class Phases:
 
     @property
     def end_ps(self) -> int:
-        """Return the duration of all phases, one after another."""
+        """Return the sum of the phases' durations: each begins when the one before it ends."""
         return int(self.took_ps.sum())
 
 
@@ -154,10 +154,10 @@ def shift_phases(
     progress: Callable[[int, int, int], None] | None = None,
 ) -> Phases:
     """Run phases in which host i WRITEs ``size`` bytes to host i + k (default: every k from 1 on).
-    Hosts are CA ports by LID, the first ``hosts`` of them.
+    Hosts are the first ``hosts`` CA ports, sorted by LID.
 
-    The sum of ``took_ps`` is the end of :func:`softib.sim.fluid.run` for the phases one after
-    another. Raises :class:`InputError` with fewer than two hosts, a size below 1, or pairs without
+    The sum of ``took_ps`` is the time at which :func:`softib.sim.fluid.run` ends if it runs the
+    phases one after another. Raises :class:`InputError` with fewer than two hosts, a size below 1, or pairs without
     a path.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric)

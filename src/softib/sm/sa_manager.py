@@ -81,8 +81,8 @@ class SaManager:
 
     @property
     def registered(self) -> np.ndarray | None:
-        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions are known
-        here; None if no host's are."""
+        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions this
+        manager knows; None if it knows those of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
     def up_to_date(self) -> np.ndarray | None:
@@ -202,8 +202,8 @@ class SaManager:
         self._enter_groups(subnet, self.config.known_partitions)
 
     def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition], changes: bool = False) -> None:
-        """With ``changes``, existing groups get the attributes of their partition. Without, they
-        stay as the previous master made them, because their members know these attributes."""
+        """With ``changes``, existing groups get the attributes of their partition. Otherwise they keep the attributes
+        from the previous master, because their members use these."""
         free = self._free_sl(subnet)
         for partition in partitions:
             for g in partition.groups:

@@ -68,8 +68,8 @@ class TableStore:
     def changed(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray, fresh: np.ndarray
     ) -> np.ndarray:
-        """Return bool[n]: attributes that their port (row of ``db``) does not hold yet; they then
-        count as held. ``fresh`` bool[ports of db]: ports that lost everything written."""
+        """Return bool[n]: attributes that their port (row of ``db``) does not hold yet; afterwards they
+        count as held. ``fresh`` bool[ports of db]: ports that lost all their attributes."""
         fresh = np.where(
             self._written_before(db, attr, ports, modifier, data),
             db.port_state()[ports] < PortState.ARMED,

@@ -46,8 +46,8 @@ def ask_administration(
     method: SaMethod = SaMethod.GET,
     patience_s: float = 1.0,
 ) -> SaAnswer:
-    """Send ``record`` to the administration at ``lid``; only ``fields`` of it count. Wait ``patience_s`` for an
-    answer."""
+    """Send ``record`` with a ComponentMask of ``fields`` to the subnet administrator at ``lid``. Wait ``patience_s``
+    for an answer."""
     request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
     head = request.mad[0, : SaHeader.size]
     SaHeader.method.set(head, int(method))

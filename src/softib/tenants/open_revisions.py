@@ -28,13 +28,13 @@ class OpenRevisions:
         self._lock = threading.Lock()
 
     def start(self, unprogrammed: list[Done], released: dict[int, int]) -> None:
-        """Begin with the revisions that an earlier process left, and with the last revision that ended each P_Key's
-        quarantine."""
+        """Begin with the revisions that an earlier process did not program. ``released``: P_Key → the newest revision
+        that ended its quarantine."""
         self.add(unprogrammed)
         self._released = released
 
     def add(self, done: list[Done]) -> None:
-        """These are durable."""
+        """Add revisions that are already in the database."""
         with self._lock:
             for one in done:
                 self._waiting[one.revision] = one

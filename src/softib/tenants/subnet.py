@@ -48,9 +48,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The P_Keys in a port's table, in order, and those of the switch port in front of it (None:
-    that port does not enforce partitions), which several ports have in common if it is
-    ``shared``."""
+    """``port``: the P_Keys in a port's table, in order. ``leaf``: the P_Keys of the switch port in front of it; None if
+    that switch port does not enforce partitions. ``shared``: ``leaf`` also has the P_Keys of the
+    port's virtual ports."""
 
     port: tuple[int, ...]
     leaf: frozenset[int] | None

@@ -150,8 +150,8 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
     (255: the link is full); ``wait`` as a share of time; ``errors`` on a logarithmic scale up to
     the largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the
     job's number, 255 several (only of ``job`` if it is given). ``down``: 1 for edges without any
-    cable that is up. ``node``: the worst finding of each node, 4 if it is missing; with
-    ``by=jobs``, its job."""
+    cable that is up. ``node``: the worst finding of each node (as for ``findings``), 4 if
+    the node is missing; with ``by=jobs``, the node's job."""
     value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
     scale: float | None = None
     if by == "findings":

@@ -76,7 +76,7 @@ class Now:
 
     @cached_property
     def errors(self) -> dict[str, list[Any]]:
-        """The table of ports by their errors."""
+        """The table of ports and their error counters."""
         seen = self.stated()
         return {} if seen is None else error_columns(seen, self.fabric)
 

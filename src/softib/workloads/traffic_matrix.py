@@ -116,8 +116,8 @@ class HostRows:
         return name.strip() in self.by_name or name.strip() in self.by_host
 
     def rows(self, name: str, place: str) -> list[int]:
-        """Return the rows of ``name``, found at ``place``. Raises :class:`InputError` with similar
-        names."""
+        """Return the rows of the host or adapter ``name``. Raises :class:`InputError` with ``place`` (file and line of
+        the name) and similar names if it is unknown."""
         name = name.strip()
         rows_of_name = self.by_name.get(name) or self.by_host.get(name)
         if rows_of_name:

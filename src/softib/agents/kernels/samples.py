@@ -5,7 +5,7 @@ There is one sampling mechanism per end port (a switch has one, at its port 0). 
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
-A Set in another state has no effect. Nothing runs in the background: :func:`advance` moves every
+A Set in STARTED or RUNNING has no effect. Nothing runs in the background: :func:`advance` moves every
 armed mechanism to the time of the call. So counts are taken at the first MAD (or ``AgentPlane.advance``) at or after
 the due time.
 """

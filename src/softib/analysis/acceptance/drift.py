@@ -28,7 +28,7 @@ Pairs = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class HostDrift:
-    """``ratio``: median of after over before for the host's ``pairs``. ``probability``: of such a
+    """``ratio``: median of after over before for the host's ``pairs``. ``probability`` of such a
     change by chance, corrected for the number of hosts."""
 
     host: str
@@ -40,7 +40,7 @@ class HostDrift:
 @dataclass(frozen=True)
 class ClassDrift:
     """``ratio``: median of after over before for the ``pairs`` of one class (across a core …);
-    ``rest``: for all other pairs. ``probability``: of such a change by chance, corrected for the
+    ``rest``: for all other pairs. ``probability`` of such a change by chance, corrected for the
     number of classes."""
 
     name: str
@@ -52,10 +52,10 @@ class ClassDrift:
 
 @dataclass(frozen=True)
 class Drift(Result):
-    """Change of the pairs of a test."""
+    """Change of the measured pairs between two runs of a test."""
 
     pairs: int
-    """Measured in both."""
+    """Number of pairs measured in both runs."""
     ratio: float = field(metadata=key(type=float | None))
     """Median of after over before; null if no pair is in both sets."""
     probability: float

@@ -1,4 +1,4 @@
-"""The data counters of a fabric's ports, by rows of the fabric."""
+"""The data counters of a fabric's ports, one entry per port in the fabric's order."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Devices(Suggests, DeviceCatalogue):
 
 
 def devices(name: str | None = None) -> Devices:
-    """Return the catalogue, or the device ``name`` of it. Raises :class:`UnknownName`.
+    """Return the whole catalogue, or only its device ``name``. Raises :class:`UnknownName`.
 
     >>> import softib
     >>> quantum = softib.devices("Quantum-2").devices[0]

@@ -124,7 +124,8 @@ def sweep(name: str | None, as_json: bool) -> int:
 @click.argument("name", required=False, shell_complete=completing.fabrics)
 @json_option
 def reload(name: str | None, as_json: bool) -> int:
-    """Make it read its files (partitions, options) again, as OpenSM does on SIGHUP, and sweep."""
+    """Make the manager of running fabric NAME read its files (partitions, options) again, as OpenSM does on SIGHUP,
+    and sweep."""
     return _sweep(name, as_json, reload=True)
 
 

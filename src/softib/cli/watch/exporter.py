@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     help="Slurm's or Kubernetes' jobs, or YAML: findings name those that cross them.",
 )
 @click.option(
-    "--expect", metavar="FILE", type=InputFile(), help="A plan or a discovery whose devices and cables are expected."
+    "--expect", metavar="FILE", type=InputFile(), help="The expected devices and cables: a cabling plan or a discovery."
 )
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and exit (for a textfile collector)."

@@ -57,7 +57,7 @@ class Blamed:
     """A blamed part. ``loss``: median loss of its measurements, without the loss that other blamed
     parts explain (share of the usual bandwidth, or added share of the usual latency).
     ``measurements``: number of measurements that cross it; ``slow``: number of those that lose more
-    than half of ``loss``. ``probability`` of this result by chance, corrected."""
+    than half of ``loss``. ``probability`` of this result by chance, corrected for the number of tests."""
 
     part: int
     loss: float

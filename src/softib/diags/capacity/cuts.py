@@ -95,8 +95,8 @@ class Cut:
 
 
 class SwitchCuts:
-    """The switches of a fabric as a graph with hosts. Rows of switches are those of ``node``,
-    int64[switches]."""
+    """The switches of a fabric as a graph with hosts. Row i of an array of switches is the switch with node index
+    ``node[i]`` (int64[switches])."""
 
     def __init__(self, view: FabricView):
         self.node = np.flatnonzero(view.is_switch)

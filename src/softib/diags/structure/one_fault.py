@@ -198,8 +198,8 @@ def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_self_loops(findings: list[Finding]) -> list[Finding]:
-    """Make missing uplinks of a switch evidence of the finding about a cable back to its own node,
-    if this cable uses their ports."""
+    """Fold missing uplinks into the finding of a self-loop cable (both ends on one node) if this cable is plugged into
+    the ports of these uplinks."""
     loops = {str(p): i for i, f in enumerate(findings) if f.code == "self-loop-cable" for p in f.where}
     folded = set()
     for i, f in enumerate(findings):
@@ -291,9 +291,8 @@ def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
 
 
 def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> list[Finding]:
-    """Drop the information that cables are not judged, if the plan or other findings have judged
-    all of them: for cables that may be missing (``free`` ports), the plan must have cables of all
-    these switches."""
+    """Drop a finding that cables are not judged if the plan or other findings judge all of these cables. If cables
+    may be missing (``free`` ports), it is dropped if the plan agrees with cables of all its switches."""
     judged = as_planned.union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
     planned = {guid for guid, _ in as_planned}
     return [

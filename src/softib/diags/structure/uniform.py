@@ -97,8 +97,8 @@ class Repairs:
 
 @dataclass(frozen=True)
 class CutOff:
-    """A ``switch`` of ``tier`` without uplinks, with free ``ports`` (rows) where ``having`` of ``of`` switches of its
-    tier have ``usual`` uplinks."""
+    """A ``switch`` of ``tier`` that has no uplinks. ``having`` of the ``of`` switches of this tier have ``usual``
+    uplinks, at port numbers that are free here: ``ports`` (rows)."""
 
     switch: int
     tier: int
@@ -138,12 +138,12 @@ Row = dict[int, int]
 
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
-    """Return switches whose links to the tier above differ from those of their kind, after ``repairs``."""
+    """Return switches that, even if ``repairs`` are made, have other links to the tier above than their kind."""
     return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
 
 
 def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> Iterator[tuple[int, dict[int, Row]]]:
-    """Yield (tier, the links of each of its switches to the next tier), after ``repairs``."""
+    """Yield (tier, the links of each of its switches to the next tier), as if ``repairs`` were made."""
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)
@@ -345,7 +345,7 @@ FEW_UNEVEN = 2
 
 @dataclass(frozen=True)
 class UnevenTier:
-    """``right`` of ``of`` switches of ``tier`` have ``usual`` links to ``parents`` switches each.
+    """``right`` of the ``of`` switches of ``tier`` each have ``usual`` links, to ``parents`` switches.
     ``fewer``: (switch, links) of switches with fewer links; ``astray``: switches with the usual
     number of links, distributed differently."""
 

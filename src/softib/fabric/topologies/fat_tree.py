@@ -171,7 +171,7 @@ def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
     w, p = values["w"] or [1] * len(m), values["p"] or [1] * len(m)
     for name, column in (("w", w), ("p", p)):
         if len(column) != len(m):
-            raise impossible(NAME, name, f": {len(column)} numbers, but m has {len(m)}; give one a level, leaves first")
+            raise impossible(NAME, name, f": {len(column)} numbers, m has {len(m)}; use one per level, leaves first")
         if column[0] != 1:
             raise impossible(NAME, name, f": it begins with {column[0]}; a host has one cable to one leaf, so use 1")
     for other in ("oversubscription", "hosts_per_leaf", "uplinks", "parallel", "levels"):

@@ -141,7 +141,7 @@ LINK_SWITCHES = ("m_key_lookup", "babbling_port_policy", "lft_discard", "local_r
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
 _OPTIONS: dict[str, Any] = {
-    key: (Written | None, Field(None, description=f"OpenSM's option of {about}, as in its options file"))
+    key: (Written | None, Field(None, description=f"OpenSM's option for {about}, as in its options file"))
     for keys, about in (
         (QOS_KEYS, "QoS"),
         (CC_KEYS, "congestion control"),
@@ -151,7 +151,7 @@ _OPTIONS: dict[str, Any] = {
     for key in keys
 }
 _OPTIONS |= {
-    key: (StrictBool | None, Field(None, description="option of keys and links, as in the options file"))
+    key: (StrictBool | None, Field(None, description="option for keys and links, as in the options file"))
     for key in LINK_SWITCHES
 }
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)

@@ -30,7 +30,7 @@ class CoverReadings(NamedTuple, Generic[T]):
     """Readings of counters while all flows send."""
 
     readings: list[T]
-    """About one a second, two at least."""
+    """About one per second, but at least two."""
     failures: list[str]
     """The error of each pair; empty without one."""
 

@@ -107,7 +107,7 @@ class VerbsServer(SeqpacketServer):
         self._next = 1
 
     def close(self) -> None:
-        """Close all connections; programs get the event that their devices are fatally broken."""
+        """Close all connections; each context of a program gets IBV_EVENT_DEVICE_FATAL."""
         for process in list(self.processes.values()):
             for node, _ in list(process.events):
                 self.notify(node, constant("EVENT_DEVICE_FATAL"), 0, only=process)
@@ -222,8 +222,8 @@ class VerbsServer(SeqpacketServer):
         return 0
 
     def _ready(self, process: Process, node: int, queue: SendQueue, events: int) -> None:
-        """An event socket has room again, or its reading end is closed (or writes to us, which is
-        ignored)."""
+        """Handle an event socket that has room again, or whose other end is closed. Data from the other end is
+        ignored."""
         if events & selectors.EVENT_WRITE:
             queue.flush()
         if events & selectors.EVENT_READ and receive(queue.sock, self.longest) == b"":

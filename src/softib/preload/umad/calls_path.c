@@ -16,7 +16,7 @@
 #undef scandir
 #undef scandir64
 
-/* The names that programs linked against a C library before 2.33 call. */
+/* Names called by programs that were linked with a C library before 2.33. */
 int __xstat(int version, const char *path, struct stat *to);
 int __lxstat(int version, const char *path, struct stat *to);
 int __fxstatat(int version, int folder, const char *path, struct stat *to, int flags);

@@ -6,15 +6,15 @@ OpenSM the smaller is up). So the order is total, and the tables are free of cre
 graph.
 
 Roots may be given as GUIDs (of a switch, or of a CA port for its switch); they are used even if
-they leave out pairs. Otherwise they are found as in OpenSM: switches from which more than 90 % of
+some pairs then have no path. Otherwise they are found as in OpenSM: switches from which more than 90 % of
 all CAs are at one distance, and no other distance has more than 5 %. In a tree the other tops of
 their tier are roots, too: OpenSM leaves out a top that lacks one cable. The roots found are used if
 every CA then has a legal path to all destinations (dnup: with its own ranks). Otherwise, one of the
 following is used, the one whose worst link carries the fewest paths (OpenSM falls back to minhop
 without a root, and omits routes if the roots do not suffice):
 
-* the roots found; :mod:`softib.routing.detours` supplies missing paths;
-* the ranks of dnup, with the same addition;
+* the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
+* the ranks of dnup, with missing paths supplied in the same way;
 * **one leaf** as root: the switch with the most CAs. One root reaches everything, and with a leaf
   as the only root all paths of a tree of two tiers stay legal: from any other leaf the spines are still up, and
   two spines meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all

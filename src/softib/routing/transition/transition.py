@@ -12,11 +12,12 @@ time. So packets of every earlier SL use the old and the new tables (:class:`SlU
 new SLs use only the new tables.
 
 If changing all destinations at once would close a cycle, they change in stages. Each stage changes
-as many as fit into the dependency graph. When the packets of their old entries have drained, those
-dependencies end, and more destinations fit. Steps whose dependency graphs are compatible are those
-of Upstream Progressive Reconfiguration (Crespo, Sanchez, Alfaro, Flich, Duato, "UPR: deadlock-free
-dynamic network reconfiguration by exploiting channel dependency graph compatibility", J.
-Supercomputing 2021). UPR works channel by channel; this module works destination by destination, as
+as many destinations as possible without a cycle in the dependency graph. When packets routed with the
+old entries have drained, the dependencies of these entries end, so the next stage can change more.
+Steps whose dependency graphs are compatible are those of Upstream Progressive Reconfiguration
+(Crespo, Sanchez, Alfaro, Flich, Duato, "UPR: deadlock-free dynamic network reconfiguration
+by exploiting channel dependency graph compatibility", J. Supercomputing 2021).
+UPR works channel by channel; this module works destination by destination, as
 Sets of forwarding tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second
 set of VLs.)
 

@@ -118,8 +118,8 @@ class Phases:
         )
 
     def _alike(self, state: Any, requests: np.ndarray, at: int) -> np.ndarray:
-        """Return the messages whose image is of the same kind, and the images of whose waiting messages wait for it
-        (bool[messages])."""
+        """Return bool[messages]: whether a message has an image of the same kind, and the messages that wait for this
+        image are the images of those that wait for the message."""
         message, image = state.message, self.image
         there = image >= 0
         to = np.where(there, image, 0)
@@ -142,7 +142,7 @@ class Phases:
         return fits & (waiting == waiting[to])
 
     def move(self, state: Any, times: int) -> None:
-        """Set the state of images to that of their messages, ``times`` periods later."""
+        """Skip ``times`` periods: give each image the state that its message has now, shifted by this time."""
         now = state.message.copy()
         for q in np.flatnonzero(self.by):
             rows = state.order[int(state.qp["first_message"][q]) : int(state.qp["last_message"][q])]

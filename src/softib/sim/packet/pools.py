@@ -21,7 +21,8 @@ FIRST_MADS = 256
 
 
 def management_state(ports: int) -> dict[str, np.ndarray]:
-    """Return the arrays of the management plane; one row each if the run has none."""
+    """Return the arrays of the management plane. A run without management passes 1 for ``ports``, and gets arrays of
+    one row."""
     rows = FIRST_MADS if ports > 1 else 1
     mads, mad_row = MADS.zeros(1), MAD_ROW.zeros(rows)
     mad_row["next"][1:-1] = np.arange(2, rows)

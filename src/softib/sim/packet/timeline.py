@@ -1,9 +1,10 @@
 """One message of a run, packet by packet and hop by hop: when each packet reached a port, why it
 waited, and when it left (``--trace``).
 
-All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet, from the moment when the
-adapter had its request, is divided without gaps into waits at each port, cables and switches, its bytes on the last
-wire, and the transfer into memory. The parts add up to the time when it is in memory; nothing is estimated.
+All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet begins when the adapter has
+its request. It is divided, without gaps, into the waits at each port, the delays of cables and switches, the transfer
+of its bytes on the last wire, and the transfer into memory. The parts add up to the time when the packet is in
+memory; nothing is estimated.
 """
 
 from __future__ import annotations

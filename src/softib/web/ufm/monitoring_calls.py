@@ -134,7 +134,7 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/app/events/{number}")
     def one_event(number: int) -> dict[str, Any]:
-        """One of them."""
+        """One event of the monitor."""
         event = next((e for e in listed() if e["id"] == number), None)
         if event is None:
             raise HTTPException(404, f"event {number} does not exist")

@@ -40,8 +40,8 @@ Guids = Annotated[list[str], Field(max_length=20_000)]
 
 
 class _Body(BaseModel, extra="forbid"):
-    """A body of UFM's calls about partitions. A misspelt ``membership`` would make full members, so
-    an unknown name is an error; no known client sends one."""
+    """The body of one of UFM's requests about partitions. A misspelt ``membership`` would make full members, so
+    an unknown field is an error; no known client sends one."""
 
 
 class _Pkey(_Body):

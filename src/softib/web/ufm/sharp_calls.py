@@ -63,7 +63,7 @@ def add_sharp_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/app/sharp/resources")
     def allocate(request: Request, body: _Job) -> dict[str, Any]:
-        """Give a job an aggregation tree. The same job keeps its tree if it is sent again."""
+        """Give a job an aggregation tree. A repeated request with the same hosts returns the same tree."""
         operator_of(request)
         manager = service.programmer.manager if service.programmer is not None else None
         if not isinstance(manager, InternalManager):
@@ -84,13 +84,13 @@ def add_sharp_calls(app: FastAPI, service: TenantService) -> None:
 
     @app.get("/app/sharp/resources")
     def resources(request: Request) -> list[dict[str, Any]]:
-        """The jobs that have a tree."""
+        """All jobs that have a tree."""
         operator_of(request, ("admin", "operator", "viewer"))
         return list(jobs.all.values())
 
     @app.get("/app/sharp/resources/{app_id}")
     def resource(request: Request, app_id: str) -> dict[str, Any]:
-        """One of them."""
+        """One job that has a tree."""
         operator_of(request, ("admin", "operator", "viewer"))
         return one(app_id)
 

@@ -31,7 +31,7 @@ LONGEST_WAIT_S = 30.0
 
 
 class _Body(BaseModel, extra="forbid", strict=True):
-    """A body of softib's own interface: an unknown name is an error, not a default."""
+    """The body of a request in softib's own interface. An unknown field is an error; it is not ignored."""
 
 
 class _Limits(_Body):
@@ -182,8 +182,8 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/tenants/{name}")
     def put_tenant(request: Request, name: str, body: _Limits) -> _Made:
-        """Enter a tenant, or change its limit and ports: PortGUIDs, or any. Without ``ports`` those of a tenant stay,
-        and a new one has none."""
+        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. Without ``ports``,
+        an existing tenant keeps its ports, and a new one has none."""
         operator_of(request)
         given = None if body.ports is None or body.ports == "any" else sorted({*map(parse_guid, body.ports)})
 
@@ -242,8 +242,8 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revision(
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
     ) -> _RevisionRows:
-        """One change with its rows; with ``wait_s``, the answer waits until the change has been processed further
-        than being durable."""
+        """One change with its rows; with ``wait_s``, the answer waits up to that time until the state of the
+        change is no longer ``durable``."""
         operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:

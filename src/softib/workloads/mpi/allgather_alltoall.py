@@ -1,6 +1,6 @@
 """Collectives in which each rank has separate data for the others: all-gather, all-to-all, gather,
-scatter. ``count`` is the number of elements of a rank's block. Buffers. All-gather: the blocks of
-ranks 0, 1, … in order. Gather and scatter: the same at rank 0. All-to-all: n blocks to send, then n
+scatter. ``count`` is the number of elements of a rank's block. Buffers. All-gather: each rank has
+the blocks of ranks 0, 1, … in order. Gather and scatter: only rank 0 has them. All-to-all: n blocks to send, then n
 received blocks.
 """
 

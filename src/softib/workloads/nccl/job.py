@@ -41,7 +41,7 @@ FASTER = 0.8
 @dataclass(frozen=True)
 class Placed:
     """``machine`` on ``adapters`` int64[nodes, nics], rows of the hosts; ``link_gbps``: rate of
-    their fastest link (infinite: unknown); ``assumed``: the user did not name the machine."""
+    their fastest link (infinite if unknown); ``assumed``: the user did not name the machine."""
 
     machine: Machine
     adapters: np.ndarray
@@ -66,7 +66,7 @@ def assumed_machine(link_gbps: np.ndarray, rows: np.ndarray) -> Machine:
 def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Placed:
     """Return the node that ``job`` describes and its adapters among ``rows`` of the hosts. Missing
     options come from the vendor's node with links of this rate, and adapters are not faster than their
-    links. ``link_gbps`` float64 by host: data rates of links (0 or absent: unknown). Raises
+    links. ``link_gbps`` float64 by host: data rates of links (0 or absent if unknown). Raises
     :class:`UnknownName`, and :class:`InputError` if the adapters are not whole nodes."""
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
@@ -112,7 +112,7 @@ def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
 
 def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Run:
     """Return the run of ``job`` on the adapters ``rows``; ``link_gbps`` float64 by host: data
-    rates of their links (0 or absent: unknown). Raises :class:`InputError` if they are not whole nodes,
+    rates of their links (0 or absent if unknown). Raises :class:`InputError` if they are not whole nodes,
     or NCCL does not run it."""
     placed = machine_of_job(job, names, rows, link_gbps)
     machine, adapters = placed.machine, placed.adapters
@@ -158,7 +158,7 @@ def figures_of(
 
 
 def slower_adapters(device_text: str, machine: Machine, link_gbps: float) -> list[str]:
-    """Return a note if the adapters of ``machine`` are slower than their links (infinite: unknown)."""
+    """Return a note if the adapters of ``machine`` are slower than their links (``link_gbps``; infinite if unknown)."""
     if math.isinf(link_gbps) or link_gbps <= machine.nic_gbps * 1.01:
         return []
     return [

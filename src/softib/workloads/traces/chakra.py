@@ -85,7 +85,7 @@ bytes are ignored."""
 
 def rank_files(path: Path) -> list[Path]:
     """Return the files of all ranks in order: all ``name.RANK.et`` in the folder of ``path``, which
-    is one of them; or a single file ``name``. A file without a number is rank 0 alone. Raises
+    is one of them; or a single file ``name``. A file without a number is the trace of rank 0, the only rank. Raises
     :class:`InputError` if a rank in between is missing.
     """
     hit = RANK_FILE.fullmatch(path.name)

@@ -97,8 +97,8 @@ class Write(Protocol):
     def write(
         self, build: Builder, together: Sequence[Call], collective: str, size: int, root: int, tag: int, label: str
     ) -> None:
-        """Write one collective of all ranks in ``together``: it begins after their rows ``begin``, and their
-        rows ``end`` wait for it. ``tag`` and the 2^16 behind it are for this collective."""
+        """Write one collective of the ranks in ``together``. The operations of a rank wait for row ``begin`` of its
+        call, and row ``end`` waits for them. The collective may use the tags from ``tag`` to ``tag`` + 2^16."""
 
 
 def schedule_of(

@@ -124,7 +124,7 @@ def close_rank(ops, labels, first, needs, stamp):
 @kernel
 def operands(data, at, keywords, value):
     """Read the operands of ``send``, ``recv`` or ``calc`` (``value[KIND]``) into ``value``;
-    return the position after them, -1 if unusual."""
+    return the position after them, -1 if the text differs."""
     computes = value[KIND] == COMPUTE
     end = number_end(data, at)
     if end == at or (computes and end - at > 15):
@@ -176,7 +176,7 @@ def operands(data, at, keywords, value):
 @kernel
 def requirement(data, name, name_end, at, ops, labels, keywords, where):
     """Read ``NAME requires NAME`` or ``irequires``; return the position after it, -1 if
-    unusual, -2 if it is not a requirement. ``where``: as :func:`read_text`'s ``out``."""
+    the text differs, -2 if it is not a requirement. ``where``: as :func:`read_text`'s ``out``."""
     end = word_end(data, at)
     waits = is_word(data, at, end, keywords[REQUIRES])
     if not waits and not is_word(data, at, end, keywords[IREQUIRES]):
@@ -199,7 +199,7 @@ def requirement(data, name, name_end, at, ops, labels, keywords, where):
 @kernel
 def operation(data, at, rank, ops, labels, keywords, where, value):
     """Read a line within a rank, an operation or a requirement; return the position after it,
-    -1 if unusual."""
+    -1 if the text differs."""
     name, name_end = at, word_end(data, at)
     if name_end == name:
         return -1
@@ -244,7 +244,7 @@ def operation(data, at, rank, ops, labels, keywords, where, value):
 
 @kernel
 def opened(data, at, seen, keywords, where):
-    """Read ``rank N {``; return the position after it, -1 if unusual; ``where[RANK]`` is N."""
+    """Read ``rank N {`` and store N in ``where[RANK]``. Return the position after it, -1 if the text differs."""
     end = word_end(data, at)
     named = is_word(data, at, end, keywords[RANK_WORD])
     at = blank(data, end)

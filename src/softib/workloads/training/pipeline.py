@@ -141,7 +141,7 @@ def _activations(step: Step, rows: Columns, done: Done) -> None:
 
 
 def _next_of(step: Step) -> dict[Pass, Pass]:
-    """Return the pass after each pass of a stage."""
+    """Return, for each pass, the next pass of the same stage."""
     lay = step.layout
     following: dict[Pass, Pass] = {}
     for stage in range(lay.pipeline):

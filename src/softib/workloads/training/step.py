@@ -127,7 +127,7 @@ class Step:
         return self.layer.times(self.layers) + (self.head if last else Passes()) + Passes(0.0, added)
 
     def took(self, stage: int, chunk: int) -> Passes:
-        """Return the same with the collectives inside nodes."""
+        """Return the time of :meth:`compute` plus that of the collectives inside nodes."""
         lay = self.layout
         first, last = (stage, chunk) == (0, 0), (stage, chunk) == (lay.pipeline - 1, lay.interleave - 1)
         handed = Passes(0.0 if first else self.handed_us, 0.0 if last else self.handed_us)
@@ -135,8 +135,8 @@ class Step:
 
     @cached_property
     def of_tensors(self) -> list[Exchanged]:
-        """Return two all-reduces of a layer, or an all-gather and a reduce-scatter for each of
-        them (Korthikanti et al., MLSys 2023, 4.2)."""
+        """Return the two all-reduces of a layer; with sequence parallelism, an all-gather and a reduce-scatter in place
+        of each (Korthikanti et al., MLSys 2023, 4.2)."""
         if self.layout.tensor == 1:
             return []
         octets = self.model.activation_octets * self.micro_batch
@@ -159,18 +159,18 @@ class Step:
 
     @cached_property
     def tensors_us(self) -> Passes:
-        """Return µs of the tensor groups' collectives inside nodes, for the layers of a chunk of a
-        stage."""
+        """Return the time in µs of one micro-batch's tensor-parallel collectives in the layers of one chunk; 0 if
+        tensor groups span nodes."""
         return self._inside(self.of_tensors, self.layout.tensor, 1)
 
     @cached_property
     def experts_us(self) -> Passes:
-        """Return the same for expert groups."""
+        """Return the same for expert-parallel collectives."""
         return self._inside(self.of_experts, self.layout.expert, self.layout.tensor)
 
     @cached_property
     def handed_us(self) -> float:
-        """Return the µs of the all-gather with which a tensor group combines the activations that
+        """Return the time in µs of the all-gather with which a tensor group combines the activations that
         another stage sent in parts (Narayanan et al. 2021, 4.1)."""
         lay = self.layout
         if lay.pipeline == 1 or lay.tensor == 1 or self.sequence_parallel or self.crosses(lay.tensor):

@@ -96,7 +96,7 @@ def _missed(view: FabricView, m: Misplaced) -> set[tuple[int, int]]:
 
 
 def _rings(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
-    """Return (cables of rings of three or more, the rest). Walk from a cable's end to its mate, on
+    """Return (cables of rings, each of three or more cables; all other cables). Walk from a cable's end to its mate, on
     to the other end of that cable, and so on; a ring returns to the cable where it began."""
     mate, cable_at = _mates(view, misplaced), {port: m for m in misplaced for port in (m.a, m.b)}
     placed, used = list[Misplaced](), set[int]()

@@ -86,7 +86,7 @@ class SectionsOfFile(NamedTuple):
 
 def read_sections(lines: list[str], wanted: Callable[[str], bool], problems: Problems) -> SectionsOfFile:
     """Return the ``wanted`` sections of a .db_csv, and the number of rows of every section.
-    Truncated sections and rows with a wrong number of fields are problems.
+    Truncated sections and rows with a wrong number of fields are reported as problems.
     """
     sections: dict[str, Section] = {}
     rows_of: dict[str, int] = {}
@@ -188,7 +188,7 @@ class SectionWriter:
         return np.where(self.sorted_guids[at] == guid, self.order[at], -1).astype(np.int64)
 
     def nodes(self, s: Section, guid_name: str = "NodeGUID") -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows of the section, their nodes); rows of unknown nodes are problems."""
+        """Return (rows of the section, their nodes). Rows of unknown nodes are left out and reported as problems."""
         if not s.has(guid_name) or not s.rows:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         guid = s.column(guid_name, self.problems, np.uint64)
@@ -198,8 +198,8 @@ class SectionWriter:
         return np.flatnonzero(node >= 0), node[node >= 0]
 
     def ports(self, s: Section) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows of the section, their ports); rows of ports that the node does not have are
-        problems."""
+        """Return (rows of the section, their ports). A row that names a port beyond its node's ports is left out and
+        reported as a problem."""
         num_name = next((n for n in ("PortNum", "PortNumber", "LocalPortNum") if s.has(n)), None)
         rows, node = self.nodes(s)
         if not len(rows) or num_name is None:
@@ -224,7 +224,7 @@ class SectionWriter:
     ) -> None:
         """Write column ``name`` into the component ``target`` of the wire images ``image[at]``.
         Values that are not ``legal`` for a device, or that do not fit in the component, are
-        problems; the image then keeps its previous value.
+        reported as problems; the image then keeps its previous value.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
         fits = (value <= target.mask) & (value >= 0)

@@ -56,7 +56,7 @@ struct softib_record_event {
     uint16_t type;              /* SOFTIB_EVENT_* */
 };
 
-/* True if this process records. Set when it joins the fabric. */
+/* True if this process records its calls; set when the process joins the fabric. */
 extern bool ve_recording;
 void ve_record_begin(void);
 /* A forked child records to new files. */

@@ -34,7 +34,7 @@ SETTINGS = Rows(
     i8("ecmp", "flag", "Flows are hashed over shortest paths; otherwise the forwarding tables are used."),
     i8("share", "millionths", "Dynamic threshold: alpha."),
     i8("jitter_ps", "ps", "Largest time between an acknowledgement and the segments that it permits."),
-    i8("interrupt_ps", "ps", "Smallest time between two interrupts of a host's port; 0: one a frame."),
+    i8("interrupt_ps", "ps", "Smallest time between two interrupts of a host's port; 0: one interrupt per frame."),
 )
 
 BUFFER = Rows(

@@ -92,7 +92,7 @@ LOSS = Rows(
 
 MARKING = Rows(
     "Congestion control of switch ports (IBA A10, SwitchPortCongestionSetting).",
-    i8("threshold", "credits of 64 bytes", "Queue of an output VL from which packets are marked; 0: never."),
+    i8("threshold", "credits of 64 bytes", "Queue length of an output VL from which packets are marked; 0: never."),
     i8("packet_size", "bytes", "Smallest packet that is marked."),
     i8("rate", "packets", "Packets between two marks."),
     i8("victim", "flag", "Mark although the port has no credits."),

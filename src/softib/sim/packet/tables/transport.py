@@ -8,7 +8,7 @@ from softib.jit.rows import Rows, i4, i8
 __all__ = ["MESSAGE", "QP", "RC", "ROUND_TRIP", "UNRELIABLE"]
 
 QP = Rows(
-    "Queue pairs of all services; computations have one a processor. Cache lines: sender, sender seldom, receiver.",
+    "Queue pairs of all services; computations have one per processor. Cache lines: sender, sender (rare), receiver.",
     i8("src", "port", "Source."),
     i8("out_vl", "VL", "VL on which the source sends."),
     i8("sl", "SL", "Service level."),

@@ -155,8 +155,8 @@ class CommandQueue:
         self.columns.n[layout.FREE] += 1
 
     def sleep(self, timeout_s: float) -> None:
-        """Sleep until a response may have arrived, or the time is over; the caller must check for
-        responses after :meth:`~softib.ulp.nvmeof.rdma.QueuePair.arm` first."""
+        """Sleep until a response may have arrived, or the time is over. Before this call, the caller must call
+        :meth:`~softib.ulp.nvmeof.rdma.QueuePair.arm`, and then check for responses."""
         waits = select.poll()
         waits.register(self.pair.channel_fd, select.POLLIN)
         waits.poll(timeout_s * 1000)

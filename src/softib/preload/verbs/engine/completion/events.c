@@ -1,10 +1,11 @@
 /*
  * Asynchronous events in transit to a context's socket. The socket holds few datagrams (net.unix.max_dgram_qlen, 10).
- * Events that do not fit wait in a list of the process, as in the kernel's list of an open device, and the process that
- * reads the socket sends them. The order is kept; an unread socket does not block others.
+ * Events that do not fit wait in a list of the process that receives them, like the kernel's list of an open device.
+ * This process moves them to its socket after it has read from it. The order is kept; an unread socket does not block
+ * others.
  *
- * An event is put in the list before it is written to the socket, so that the process that reads the socket will send
- * it if there is no room. If a sender is killed between the datagram and the mark, its event is sent twice.
+ * An event is put in the list before it is written to the socket, so that the receiving process will send it if there
+ * is no room. If a sender is killed between the datagram and the mark, its event is sent twice.
  */
 #include "events.h"
 #include "complete.h"

@@ -85,7 +85,8 @@ struct softib_process {
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
-struct softib_events {      /* events that did not fit into a context's socket; softib_late_event[SOFTIB_VERBS_EVENTS] follow */
+/* Events that did not fit into a context's socket. softib_pending_event[SOFTIB_VERBS_EVENTS] follows in memory. */
+struct softib_events {
     uint32_t lock;
     uint32_t first;         /* both count up and never stop */
     uint32_t end;
