@@ -287,6 +287,23 @@ def test_a_misspelt_name_or_another_type_is_400(ask, service, method, path, body
     assert len(service.state.partitions) == before and service.state.tenants.get("typo") is None
 
 
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [
+        ("", "names no host; use names of hosts, separated by commas"),
+        (" , ", "names no host; use names of hosts, separated by commas"),
+        (7, "must be text or must be a list"),
+        ({}, "must be text or must be a list"),
+        ([7], "must be text"),
+    ],
+)
+def test_names_of_hosts_that_cannot_be_are_400(ask, service, names, rule):
+    """The answer names the field of the request, and no type of the program."""
+    answer = ask("POST", "/ufmRest/resources/pkeys/hosts", {"pkey": "0x9", "hosts_names": names})
+    assert answer == (400, {"error": f"hosts_names: {rule}"})
+    assert 9 not in service.state.partitions
+
+
 def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monkeypatch):
     monkeypatch.setattr(service, "programmer", object())
     assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": AWAY})

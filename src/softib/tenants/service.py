@@ -136,6 +136,7 @@ class TenantService:
         """Raise the reason for which a change is not possible; ``returns``: P_Keys return to their
         former partitions."""
         changes.check_tenants(draft, self.store.accounts_of)
+        changes.check_owners(draft, self.physical)
         changes.check_manager(draft, self.view.manager)
         if not returns:
             changes.check_keys(draft, self.quarantine.occupied)

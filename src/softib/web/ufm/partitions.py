@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool, field_validator
 
 from softib.errors import InputError
 from softib.tenants import changes
@@ -78,6 +78,13 @@ class _QosOf(_Qos):
 class _Hosts(_Pkey):
     hosts_names: str | list[str]
     membership: Membership = "full"
+
+    @field_validator("hosts_names")
+    @classmethod
+    def _named(cls, names: str | list[str]) -> str | list[str]:
+        if isinstance(names, str) and not names_of(names):
+            raise ValueError("names no host; use names of hosts, separated by commas")
+        return names
 
 
 class _Remove(_Body):
