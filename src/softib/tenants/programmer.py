@@ -203,6 +203,16 @@ class Programmer:
             raise
         finally:
             self.open.judged = []
+        if any(one.left for one in batch):
+            self._supersede()
+
+    def _supersede(self) -> None:
+        """Set the state of pending revisions that have nothing left to do."""
+        for revision, added in self.open.superseded(self.hooks.snapshot(), self._held).items():
+            if added:
+                self.hooks.mark([revision], "superseded", "its absent ports never had the P_Key, and no longer get it")
+            else:
+                self.hooks.mark([revision], "programmed", "")
 
     def _hand_over(self, pkeys: set[int] | None = None) -> None:
         self.manager.port = self.view.manager
@@ -336,8 +346,11 @@ class Programmer:
             self._hand_over()
             wrong = self._verify(appeared)
         self.open.judged = [one for one, guids in hits if guids or one.revision in self._held]
-        self._judge(self.open.judged, wrong)
+        judged = self.open.judged
+        self._judge(judged, wrong)
         self.open.judged = []
+        if any(one.left for one in judged):
+            self._supersede()
 
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
         """Compare every port's table with the state. Differences that no waiting change explains,

@@ -39,7 +39,7 @@ BUSY_MS = 2000
 """Time to wait for a locked database."""
 
 
-_WAITED = re.compile(r"(; waits for \d+ ports?: [0-9a-f, …]+)+\Z")
+_WAITED = re.compile(r"(; waits for [\d,]+ ports?: [0-9a-f, …]+)+\Z")
 
 
 def waits_for(guids: Collection[int]) -> str:
@@ -54,8 +54,9 @@ class Unavailable(SoftibError):
 
 @dataclass(frozen=True)
 class Revision:
-    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``rolled-back`` or
-    ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it is."""
+    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``superseded``,
+    ``rolled-back`` or ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it
+    is."""
 
     id: int
     at_s: float

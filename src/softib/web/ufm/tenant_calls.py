@@ -112,7 +112,7 @@ class _Revision(BaseModel):
     actor: str
     action: str
     request_id: str | None
-    state: Literal["durable", "programmed", "pending", "rolled-back", "refused"]
+    state: Literal["durable", "programmed", "pending", "superseded", "rolled-back", "refused"]
     detail: str
     settled_s: float | None
 
