@@ -23,6 +23,7 @@ from softib.tenants.model import Member, Tenant
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft, State
 from softib.tenants.store import FILE, Unavailable, waits_for
+from softib.tenants.subnet import Held
 from softib.tenants.writer import Request
 from tests.tenants.asking import Asking
 
@@ -251,6 +252,14 @@ def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
         service.intrusions.take([report(0x7FFF), report(0x7FFF)])
         other, own = service.findings()
         assert (own.kind, own.where, other) == ("requests", port[7][0], finding) and own.text.startswith("2 requests")
+        tables = service.view.tables
+        service.view.tables = {service.view.here: Held((0x7FFF,), None)}
+        assert own in service.findings(), "it was read as a limited member"
+        service.view.tables = {service.view.here: Held((0xFFFF,), None)}
+        assert service.findings() == [other], "its table has the full membership"
+        (past,) = (f for f in service.findings(resolved=True) if f.kind == "requests")
+        assert (past.begun_s, past.ended_s) == (own.begun_s, clock[0]) and "is a limited member" not in past.text
+        service.view.tables = tables
         clock[0] += 3601
         assert service.findings() == []
         (ended,) = (f for f in service.findings(resolved=True) if f.kind == "intruder" and f.text.endswith("3 times"))

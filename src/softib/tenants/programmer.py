@@ -59,7 +59,8 @@ def _bases(wrong: Differences) -> set[int]:
 class Hooks:
     """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
     revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
-    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state."""
+    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state.
+    ``observe`` is called in each round: it enters findings."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
@@ -67,6 +68,7 @@ class Hooks:
     take_back: Callable[[int, str], None]
     adopt: Callable[[], bool]
     still: AbstractContextManager[object]
+    observe: Callable[[], None]
 
 
 class Programmer:
@@ -154,12 +156,20 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
+            finally:
+                self._observe()
             self._wait(min(self._rest_s(), self._keep_s(), self.master.due_s()))
         if self._search is not None:
             self._search.close()
         if self.manager.is_behind:
             with contextlib.suppress(SoftibError):
                 self._keep()
+
+    def _observe(self) -> None:
+        try:
+            self.hooks.observe()
+        except Exception:  # this thread must not end
+            LOG.exception("this is a bug in softib")
 
     def _keep_s(self) -> float:
         """Return seconds until the manager's file is written again; infinite if it is up to
