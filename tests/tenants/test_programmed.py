@@ -174,6 +174,10 @@ def test_health_says_when_the_manager_answered_and_what_waits(lab, monkeypatch):
     assert lab.settled(waits, 0.5).state == "durable" and lab.service.health().waiting == 1
     (finding,) = (f for f in lab.service.findings() if f.kind == "manager")
     assert (finding.text, finding.ended_s) == (sick.problem, None) and finding.begun_s >= health.manager_answered_s
+    monkeypatch.setattr(lab.service.programmer.manager, "is_master", lambda master: False)
+    until(lambda: lab.service.programmer.call(look) or lab.service.programmer.master.other)
+    assert lab.service.health().manager_port == "", "that port is another manager's"
+    assert f"{lab.service.view.manager:016x}" in lab.service.health().problem
     monkeypatch.undo()
     lab.service.programmer.call(look)
     assert lab.settled(waits).state == "programmed"

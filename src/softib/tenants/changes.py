@@ -116,10 +116,10 @@ def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
     return f"{pkey_text(pkey)} has {counted(len(members), 'GUID')}"
 
 
-def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
-    """Remove members. Invalid GUIDs, and a partition that does not exist, are ignored: clients repeat a removal
-    whose answer they did not get."""
-    partition = draft.partition(pkey)
+def remove_members(draft: Draft, pkey: int, guids: Iterable[int], repeats: bool = True) -> str:
+    """Remove members. GUIDs that are not members are ignored: clients repeat a removal whose answer they did not get.
+    With ``repeats``, so is a partition that does not exist."""
+    partition = draft.partition(pkey) if repeats else _existing(draft, pkey)
     if partition is None:
         return f"{pkey_text(pkey)} does not exist"
     removed = set(guids) & partition.members.keys()

@@ -56,11 +56,11 @@ class Health:
     ``failed``: the database accepts no change. ``problem``: the reason for any other status than
     ``ok``. Times are clock times; null: there has been none.
 
-    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, ""
-    if it is on no host; ``manager_reached``: whether it answered at the last look, null before it,
-    and ``manager_answered_s`` when. ``programmed_s``: when a change was last verified at its ports;
-    ``compared_s``: when all tables were last compared with the database. ``waiting``, ``pending``:
-    number of revisions that wait for the manager, and for members' ports. ``database_writable``:
+    ``manager``: title of the subnet manager that programs; ``manager_port``: its port, "" if it is on no host, or
+    while another manager is the master, which ``problem`` then names; ``manager_reached``: whether the master
+    answered at the last look, null before it, and ``manager_answered_s`` when. ``programmed_s``: when a change was last
+    verified at its ports; ``compared_s``: when all tables were last compared with the database. ``waiting``,
+    ``pending``: number of revisions that wait for the manager, and for members' ports. ``database_writable``:
     whether a write has succeeded now.
     """
 
@@ -264,7 +264,7 @@ class TenantService:
             status="failed" if unwritable else "degraded" if problem else "ok",
             problem="; ".join(filter(None, (unwritable, problem))),
             manager=p.manager.title,
-            manager_port="" if port is None else f"{port.name} ({guid_text(port.guid)})",
+            manager_port="" if port is None or p.master.other else f"{port.name} ({guid_text(port.guid)})",
             manager_reached=p.master.reached,
             manager_answered_s=p.master.answered_s,
             programmed_s=p.programmed_s,
