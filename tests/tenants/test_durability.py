@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.tenants import changes
 from softib.tenants.changes import Options
 from softib.tenants.intruders import Intruder
@@ -225,6 +225,27 @@ def test_one_service_has_the_subnet_and_the_managers_file(tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == [tmp_path / "softib"], "no lock is left"
     with pytest.raises(InputError, match="cannot be written"):
         FileManager(tmp_path / "absent" / "partitions.conf", "true").lock_path()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (
+            "echo 'Failed to reload opensm.service: Unit is masked.' >&2; echo 'See journalctl.' >&2",
+            "masked. | See jour",
+        ),
+        ("for n in 1 2 3 4 5 6 7; do echo line $n; done", "line 1 | line 2 | line 3 | line 4 | … | line 7"),
+        ("true", "it printed nothing"),
+    ],
+)
+def test_a_failed_reload_is_quoted_with_its_cause(tmp_path, script, why):
+    """The first lines of systemctl have the cause, its last line only a hint."""
+    from softib.tenants.managers import FileManager
+
+    manager = FileManager(tmp_path / "partitions.conf", f'sh -c "{script}; exit 3"')
+    with pytest.raises(PeerError, match="ended with 3: ") as raised:
+        manager.program(State.empty())
+    assert why in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
