@@ -249,10 +249,10 @@ def check_owners(draft: Draft, physical: Callable[[int], int]) -> None:
             continue
         _check_owners(draft, partition, new)
         ports = {text: guid for guid in new for text in (guid_text(guid), guid_text(physical(guid)))}
-        own = draft.tenant(partition.tenant)
+        tenant = draft.tenant(partition.tenant)
         for other in map(draft.tenant, draft.names() - {partition.tenant}):
             for text in sorted(ports.keys() & set((other and other.ports) or ())):
-                if own is None or guid_text(ports[text]) not in (own.ports or ()):
+                if tenant is None or guid_text(ports[text]) not in (tenant.ports or ()):
                     raise Refused(
                         f"port {text} is assigned to tenant {other.name if other else ''}, and {pkey_text(pkey)} "
                         f"belongs to tenant {partition.tenant}; assign the port to {partition.tenant} first, or use a "
