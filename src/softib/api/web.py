@@ -141,7 +141,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
 
 
 def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, notice: Notice, steps: Steps) -> Served:
-    from softib.monitor.opening import PREFIX, is_live, open_source
+    from softib.monitor.opening import is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
     from softib.web.served import Served
@@ -166,7 +166,6 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, no
             every_s=every,
             explain=explain,
             steps=steps,
-            laboratory=not name.startswith(PREFIX),
         )
     result = load(name, [], None, notice=notice)
     explain = _explain_at_rest(Fabric(result, name))
