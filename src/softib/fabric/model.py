@@ -50,9 +50,9 @@ class Source:
     holds the recorded identity fields of each node. ``system_links`` is the number of links between
     systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool that
     wrote the source. ``sms`` are the subnet managers that the source lists: dicts with ``node``,
-    ``portnum``, ``priority``, ``state``. ``down_cables`` are the cables of a running fabric that
-    have no working link, as int64[n, 2] rows of their ports. The fabric's copy does not contain
-    them.
+    ``portnum``, ``priority``, ``state``, and ``internal`` if ``softib up`` runs it.
+    ``down_cables`` are the cables of a running fabric that have no working link, as int64[n, 2]
+    rows of their ports. The fabric's copy does not contain them.
     """
 
     format: str = "generated"

@@ -37,6 +37,7 @@ __all__ = [
     "Subnet",
     "SubnetReader",
     "fabric_of",
+    "manager_of",
     "read",
     "read_nodes",
     "read_subnet",
@@ -116,12 +117,22 @@ class SubnetReader:
         db, others = self.subnet.db, self.subnet.others
         says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
         ports = np.flatnonzero(says)
-        self.queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
+        others.update(self._sm_infos(db.port_route[ports], ports))
+
+    def own_manager(self) -> np.ndarray | None:
+        """Return SMInfo of the manager on the reader's own port; None without an answer."""
+        route = self.subnet.db.routes.add_local()
+        return self._sm_infos(np.array([route], np.int32), np.zeros(1, np.int64)).get(0)
+
+    def _sm_infos(self, routes: np.ndarray, tags: np.ndarray) -> dict[int, np.ndarray]:
+        infos: dict[int, np.ndarray] = {}
+        self.queue.get(SmpAttr.SM_INFO, routes, tags)
 
         def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-            others.update(zip(tags.tolist(), data.copy(), strict=True))
+            infos.update(zip(tags.tolist(), data.copy(), strict=True))
 
         self.drive("managers", heard)
+        return infos
 
     def tables(self) -> None:
         """Read forwarding tables, up to the LinearFDBTop of each switch."""
@@ -355,12 +366,19 @@ def _managers(subnet: Subnet, node_at: np.ndarray) -> list[dict[str, object]]:
         {
             "node": int(node_at[db.port_node[p]]),
             "portnum": int(db.port_num[p]),
-            "priority": int(SMInfo.priority.get(info)),
-            "guid": int(SMInfo.guid.get(info)),
-            "state": _state(int(SMInfo.sm_state.get(info))),
+            **manager_of(info),
         }
         for p, info in sorted(subnet.others.items())
     ]
+
+
+def manager_of(info: np.ndarray) -> dict[str, object]:
+    """Return ``priority``, ``guid`` and ``state`` of a row of ``Source.sms`` from an SMInfo."""
+    return {
+        "priority": int(SMInfo.priority.get(info)),
+        "guid": int(SMInfo.guid.get(info)),
+        "state": _state(int(SMInfo.sm_state.get(info))),
+    }
 
 
 def _state(value: int) -> str:

@@ -32,7 +32,8 @@ PATIENCE_MS = 20
 
 
 class FabricPort(UmadPort):
-    """A :class:`UmadPort` on ``node`` (default: the first host) of the running fabric ``instance``.
+    """A :class:`UmadPort` on ``node`` (default: the first host) of the running fabric ``instance``;
+    ``portnum``: the port of its adapter (default: the first cabled one).
     Nothing needs to be preloaded, so a process may have several such ports. Raises
     :class:`InputError` for a node, :class:`PeerError` if the daemon does not serve it."""
 
@@ -42,10 +43,11 @@ class FabricPort(UmadPort):
         node: str | None = None,
         classes: Mapping[int, int] = ASKS,
         *,
+        portnum: int | None = None,
         timeout_ms: int = 180,
         window: int = LOCAL_WINDOW,
     ):
-        attached = attach(instance, node)
+        attached = attach(instance, node, portnum)
         server, view = attached.env["SOFTIB_UMAD"], attached.view.name
         self.device = UmadDevice("umad0", "", attached.name, attached.portnum, 0, 0, attached.name)
         self.timeout_ms, self.window = timeout_ms, window

@@ -64,9 +64,11 @@ class TargetServer:
             bind_first_device()
             queue = columns_of(None, 2, self.subsystem.shared_columns(ports[0]), pcap is not None)
             compile_all(queue.rings, queue.columns, np.zeros(2, np.int64))  # a host would wait for it
-            self._capture = None if pcap is None else CapsuleCapture(pcap)
             self._channel = EventChannel()
+            undo.callback(self._channel.close)
             self._listener = Listener(self._channel, "0.0.0.0", port)
+            undo.callback(self._listener.close)
+            self._capture = None if pcap is None else CapsuleCapture(pcap)  # last: it replaces an existing file
             undo.pop_all()
         self.controllers, self._notice = Controllers(self.subsystem), notice
         self._queues: dict[int, TargetQueue] = {}
