@@ -31,6 +31,8 @@ class MasterWatch:
         self.reached: bool | None = None
         self.answered_s: float | None = None
         """Clock time of the master's last answer."""
+        self.other = False
+        """Whether the ports name another manager as the master."""
         self.rival = False
         """Whether another manager is the master, and confirmed it at the last look."""
         self._due = 0.0
@@ -67,9 +69,9 @@ class MasterWatch:
     def _rival(self) -> str:
         """Return that the ports name another manager as the master. It may have ended since."""
         master = self.view.manager
-        other = not self.manager.is_master(master)
-        self.rival = other and bool(self.reached)
-        if not other:
+        self.other = not self.manager.is_master(master)
+        self.rival = self.other and bool(self.reached)
+        if not self.other:
             return ""
         port = self.view.ports.get(master)
         where = f"{port.name} ({guid_text(master)})" if port is not None else "a switch or an unknown port"
