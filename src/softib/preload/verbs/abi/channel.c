@@ -1,8 +1,8 @@
 /*
  * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the
  * channel's socket; ibv_get_cq_event reads one datagram, then looks for the CQ. A socket holds few
- * datagrams: those that do not fit are counted in `unsent`, and the reader that empties the socket
- * sends one of them to itself.
+ * datagrams: those that do not fit are counted in `unsent`; when a reader empties the socket, it sends one of them to
+ * itself.
  */
 #include "abi.h"
 #include "../engine/completion/complete.h"
