@@ -25,7 +25,7 @@
 const struct softib_service *vp_service;
 uint32_t vp_served;
 static pthread_mutex_t serving = PTHREAD_MUTEX_INITIALIZER, beginning = PTHREAD_MUTEX_INITIALIZER;
-static struct softib_service *service; /* vp_service, to write */
+static struct softib_service *service; /* the same object as vp_service, for writing */
 static unsigned threads;
 
 /* -- one order -- */
@@ -89,8 +89,8 @@ static int send_file(struct vm_heap *w, uint32_t process, int fd)
     return error;
 }
 
-/* Only used for a key of this process. If the program closed all descriptors, this one is closed too, and its
- * number may now belong to another file. */
+/* Send the descriptor of a key's file to the requester, if the key is of this process. If the program has closed all
+ * descriptors, the key's descriptor number may now belong to another file, which is not sent. */
 static int hand_over(struct vm_heap *w, const struct softib_order *order)
 {
     const struct softib_key *k = vm_key_is_there(w, order->key) ? vm_key(w, order->key) : NULL;
