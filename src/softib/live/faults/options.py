@@ -63,7 +63,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """``parse`` raises ValueError; ``doc`` describes the legal values."""
+    """An option of a fault. ``parse`` raises ValueError for an invalid value; ``doc`` describes the legal values."""
 
     parse: Callable[[Any], Any]
     doc: str
@@ -72,8 +72,8 @@ class Option:
 
 @dataclass(frozen=True)
 class LiveFault:
-    """A kind of fault: its location (``of_node``: a node, otherwise a port), its options, and which
-    of these are required."""
+    """A kind of fault: its location (``of_node``: a node, otherwise a port), its options, and which of the options are
+    required."""
 
     doc: str
     place: str = "a port, for example leaf-3[40]"
@@ -157,14 +157,14 @@ def rate_option(kind: str) -> str | None:
 
 
 def _called(option: str) -> str:
-    """Return the name on the command line (an option of ``softib fault``, or RATE), and the name on
-    the control socket."""
+    """Return the option's name on the command line (an option of ``softib fault``, or RATE), and its name on the
+    control socket."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 
 def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of ``kind`` in ``request``, checked, with their defaults. Raises
+    """Return the options of ``kind``: the checked values in ``request``, and defaults for the others. Raises
     :class:`InputError`."""
     allowed = KINDS[kind].options
     given = {k: v for k, v in request.items() if k not in ("op", "kind", "where") and v is not None}

@@ -1,4 +1,4 @@
-"""The C library's calls that reach a umad device, by the symbols that C programs use.
+"""The C library's calls for a umad device, under the symbols that C programs use.
 
 CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not intercept, and
 its ``select.poll`` does not support this library's synthetic descriptors. Symbols that are looked
@@ -92,8 +92,8 @@ def poll_in(fd: int, timeout_s: float) -> bool:
 
 
 def poll_any(fds: Sequence[int], timeout_s: float) -> list[bool]:
-    """Return for each descriptor whether there is something to read (or an error), after
-    ``timeout_s`` at most; a signal ends the wait."""
+    """Return for each descriptor whether there is data to read (or an error). Wait for ``timeout_s`` at most; a signal
+    ends the wait."""
     waits = (_PollFd * len(fds))(*(_PollFd(fd, POLLIN, 0) for fd in fds))
     _libc().poll(waits, len(fds), max(0, round(timeout_s * 1000)))
     return [w.revents != 0 for w in waits]
