@@ -220,7 +220,7 @@ class MadRouter:
         """Send ``batch`` from ``port``; return the agents' answers. MADs for programs are delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # MADs of the SA do not change the configuration
+        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # not SA MADs
         if delivery is not None:
             self.deliver(delivery)
         return answers

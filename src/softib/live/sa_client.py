@@ -162,9 +162,7 @@ def _records(message: bytes, record: type[Structure]) -> np.ndarray:
     data = np.frombuffer(message[SA_DATA:], np.uint8)
     if step < record.size:
         return np.zeros((0, record.size), np.uint8)
-    if (
-        len(message) == MAD_SIZE
-    ):  # one segment: PayloadLength is the length of its data (IBA 13.6.2.3)
+    if len(message) == MAD_SIZE:  # one segment: PayloadLength is the length of its data (IBA 13.6.2.3)
         data = data[: max(int(SaHeader.length.get(np.frombuffer(message[:SA_DATA], np.uint8))) - SA_HEADER, 0)]
     return data[: len(data) // step * step].reshape(-1, step)[:, : record.size]
 

@@ -133,7 +133,7 @@ class UmadFile:
             if batch.status.any():
                 batch = batch[batch.status == 0]
             methods = batch.mad[:, METHOD_AT]
-            answers = (methods >= RESPONSE_BIT) | (methods == TRAP_REPRESS)  # this excludes a trap that one of its requests raised
+            answers = (methods >= RESPONSE_BIT) | (methods == TRAP_REPRESS)  # not traps
             self.answered.extend(MadHeader.tid.get(batch.mad[answers]).tolist())
         for at in range(0, len(batch), BATCH):
             self._hand_over(batch[at : at + BATCH])

@@ -132,8 +132,8 @@ def smp_set(attr: SmpAttr, data: np.ndarray, modifier: int = 0, dlid: int = LID_
 
 
 def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
-    """Return the attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a
-    bad status."""
+    """Send one SMP, and return the attribute (uint8[64]) in the answer; None if there is no answer, or it has a bad
+    status."""
     t = Transactor(1, TIMEOUT_PS, RETRIES)
     t.submit(request, np.zeros(1, np.int64))
     inbox: MadBatch | None = None
@@ -151,14 +151,14 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
 
 
 def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
-    """Return the port's master manager, if it confirms with a MAD that it is one (IBA 14.4.1)."""
+    """Return the master of the port's subnet if it answers SMInfo as a master (IBA 14.4.1)."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None
     lid = int(PortInfo.master_sm_lid.get(info))
     here = lid == int(PortInfo.lid.get(info))
     if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
-        return None  # no manager runs on this port now: a query would wait for its timeout
+        return None  # no manager runs on this port now, so a query would only time out
     reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
     if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
         return None

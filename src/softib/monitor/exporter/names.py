@@ -1,5 +1,4 @@
-"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/metrics.md has this table; a test
-compares both.
+"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/metrics.md contains the same table.
 
 Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``,
 ``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; metrics of softib alone begin with ``softib_``.
@@ -26,7 +25,7 @@ __all__ = [
 
 SCHEMES = ("treydock", "guilbaults")
 BYTES = 4
-"""Bytes of the unit in which PortXmitData and PortRcvData count (IBA 16.1.3.5)."""
+"""Bytes per unit of PortXmitData and PortRcvData (IBA 16.1.3.5)."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ PORT_COUNTERS = (
     PortCounter("port_vl_mapping_errors", "vl_mapping_errors", "", "PortVLMappingErrors"),
     PortCounter("port_looping_errors", "looping_errors", "", "PortLoopingErrors"),
 )
-"""Counters that the other exporters have. Data is in bytes under both names (guilbaults' own
+"""Counters that the other exporters also have. Data is in bytes under the names of both exporters (guilbaults' own
 exporter counts words of four bytes)."""
 
 SOFTIB_COUNTERS = (
@@ -288,7 +287,7 @@ STANDING = (
         "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down",
     ),
 )
-"""Metrics of every device, port and cable that was seen, until it is removed."""
+"""Metrics of every device, port and cable that was seen, also while it is down, until it is removed."""
 FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
 FINDINGS = (
     Metric(
@@ -441,7 +440,7 @@ SERVICE = (
 
 
 def metrics(scheme: str) -> list[Metric]:
-    """All metrics of the exporter under the names of ``scheme``, in the order of the table in the documentation."""
+    """Return all metrics of the exporter with the names of ``scheme``, in the order of the documentation's table."""
     ports: list[Metric] = []
     if scheme == "treydock":
         for kind in ("switch", "hca"):

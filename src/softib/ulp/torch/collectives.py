@@ -1,12 +1,12 @@
-"""Collective operations as generators over a wire: each yields the requests that it waits for.
+"""Collective operations over a wire. Each is a generator that yields the requests for which it waits.
 
 Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A reduction combines its
 operands in place, in an order that does not depend on the rank that computes it, so that all ranks get bit-identical
 results.
 
 Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
-dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` bytes every rank sends
-everything to every other.
+dissemination barrier (Hensgen, Finkel and Manber, 1988); up to ``DIRECT`` bytes, every rank sends its data to every
+other rank.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ REDUCERS: dict[object, Reduce] = {
 
 
 def reducer(op: object) -> Reduce:
-    """Return ``f(into, other)`` of ``op``. Raises :class:`InputError` if there is none (PREMUL_SUM)."""
+    """Return the function ``f(into, other)`` for ``op``. Raises :class:`InputError` if ``op`` is not supported
+    (PREMUL_SUM)."""
     kind = getattr(op, "op", op)
     for operator, act in REDUCERS.items():
         if kind == operator:
@@ -56,7 +57,7 @@ def finish(op: object, tensor: torch.Tensor, size: int) -> None:
 
 
 DIRECT = 16 << 10
-"""Bytes per rank up to which each rank computes a reduction itself: fewer steps, more traffic.
+"""Up to this number of bytes per rank, each rank computes a reduction itself, which takes fewer steps but more traffic.
 """
 
 Steps = Iterator[list[Request]]
@@ -81,8 +82,7 @@ class Channel:
 
     @property
     def others(self) -> list[int]:
-        """Return all other ranks, starting with the next one, so that not all ranks contact rank 0
-        first."""
+        """Return all other ranks, starting with the next one, so that the ranks do not all contact rank 0 first."""
         return [(self.rank + i) % self.size for i in range(1, self.size)]
 
     # -- one to all, all to one --
