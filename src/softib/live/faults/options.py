@@ -91,23 +91,23 @@ KINDS: dict[str, LiveFault] = {
             "period_s": Option(_seconds, f"seconds from one flap to the next, from {LEAST_PERIOD_S}", 2.0),
             "count": Option(_count, "number of flaps, from 1"),
             "duration_s": Option(_seconds, "seconds after which no new flap begins"),
-            "down_s": Option(_seconds, "seconds that each lasts, less than the period (default: half of it)"),
+            "down_s": Option(_seconds, "seconds for which each flap lasts, less than the period (default: half of it)"),
         },
     ),
     "ber": LiveFault(
-        "the cable makes bit errors; 0 heals it",
+        "the cable makes bit errors; 0 removes the fault",
         needed=("ber",),
         options={"ber": Option(_ratio, "a raw bit error ratio, at least 0 and less than 1, for example 1e-9")},
     ),
     "attenuation": LiveFault(
-        "light on the way to the port is lost: a dirty connector, a bend; 0 heals it",
+        "light on the way to the port is lost (a dirty connector, a bend); 0 removes the fault",
         needed=("db",),
-        options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
+        options={"db": Option(_decibels, f"dB of light that are lost, from 0 to {MOST_DB:g}")},
     ),
     "weak-laser": LiveFault(
-        "the laser of the port sends less light; 0 heals it",
+        "the laser of the port sends less light; 0 removes the fault",
         needed=("db",),
-        options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
+        options={"db": Option(_decibels, f"dB of light that are lost, from 0 to {MOST_DB:g}")},
     ),
     "hot-module": LiveFault(
         "the module in the port reports a temperature",
@@ -115,7 +115,7 @@ KINDS: dict[str, LiveFault] = {
         options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
     ),
     "downgrade": LiveFault(
-        "the link trains again, at most this wide and this fast",
+        "the link trains again, with at most this width and speed",
         options={
             "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
             "speed": Option(_text, "a generation, for example EDR"),
@@ -125,14 +125,14 @@ KINDS: dict[str, LiveFault] = {
         "the port drains data VLs slowly; its peer waits, or discards after HOQLife",
         needed=("gbps",),
         options={
-            "gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
-            "overrun": Option(_flag, "true: it grants credits anyway, and its buffer overruns"),
+            "gbps": Option(_rate, "Gb/s that the port drains; 0: nothing"),
+            "overrun": Option(_flag, "true: the port grants credits nevertheless, and its buffer overruns"),
         },
     ),
     "flow-control": LiveFault(
-        "the port omits flow-control packets; its peer's watchdog expires; 0 heals it",
+        "the port omits flow-control packets, so its peer's watchdog expires; 0 removes the fault",
         needed=("share",),
-        options={"share": Option(_share, "the share of them that it omits, from 0 to 1")},
+        options={"share": Option(_share, "share of the flow-control packets that the port omits, from 0 to 1")},
     ),
     "switch-down": LiveFault("a switch loses power", place="a switch, for example leaf-3", of_node=True),
     "switch-up": LiveFault(
@@ -145,7 +145,7 @@ KINDS: dict[str, LiveFault] = {
         needed=("guid",),
         options={"guid": Option(_guid, "64 bits in hex, not 0, for example 0x0002c90300a1b2c3")},
     ),
-    "list": LiveFault("the faults of the fabric", place=""),
+    "list": LiveFault("lists the faults of the fabric", place=""),
     "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
 """Kind by name, as ``softib fault`` and the control socket spell it."""
