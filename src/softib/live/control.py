@@ -101,7 +101,7 @@ class ControlServer(UnixServer):
             return answer
         except OSError as error:  # a failure of the machine: a full file system, no descriptor left
             where = error.filename or self.path.parent
-            return {"error": f"the daemon: {where}: {os_reason(error)}{room_advice(error)}"}
+            return {"error": f"the daemon: {where}: {room_advice(error) or os_reason(error)}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}

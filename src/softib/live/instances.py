@@ -307,6 +307,8 @@ def find(name: str | None) -> Instance:
 
 
 def room_advice(error: OSError) -> str:
-    """Return what to do if ``error`` means that the file system of the fabric's folder is full; otherwise nothing."""
+    """Return the reason and what to do if ``error`` means that the file system of the fabric's folder is full; otherwise
+    nothing."""
     full = error.errno == errno.ENOSPC
-    return "; enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another" if full else ""
+    advice = "enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
+    return f"{error.strerror}; {advice}" if full else ""

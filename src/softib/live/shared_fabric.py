@@ -152,7 +152,8 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
     except OSError as error:
         path.unlink()
         raise InputError(
-            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}{room_advice(error)}"
+            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: "
+            f"{room_advice(error) or os_reason(error)}"
         ) from None
     finally:
         os.close(fd)

@@ -102,7 +102,7 @@ class ManagerSettings:
             if path is None or Path(path).exists():
                 continue
             del options[key]
-            if path != DEFAULTS.get(key):
+            if Path(path).parts[-2:] != Path(str(DEFAULTS.get(key) or "")).parts[-2:]:  # also under another prefix
                 self.note(f"{self.options}: {key}: no file {path}; {consequence}")
 
     def _without_effect(self, settings: dict[str, Any]) -> None:

@@ -21,11 +21,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from softib.live.instances import Instance
 from softib.live.proc import descendants, has_ended, working_directory
 
-__all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "end_with_parent", "living", "wait_with"]
+__all__ = [
+    "PASSED_ON",
+    "StaleDirs",
+    "adopt_orphans",
+    "control_inode",
+    "end",
+    "end_with_parent",
+    "living",
+    "pass_on",
+    "wait_with",
+]
 
 
 NAME = re.compile(r"sys-(\d+)")
@@ -48,6 +59,20 @@ def end_with_parent() -> None:
     """Have the kernel send SIGTERM to this process when the thread that started it ends for any reason. Call it in a
     new child; it also works after an exec."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+"""Signals to ``softib run`` that its program gets."""
+
+
+def pass_on(send: Callable[[int], None]) -> dict[int, Any]:
+    """Call ``send`` with the number of each signal of :data:`PASSED_ON` that this process gets, except an ignored one
+    (``nohup``). Return the handlers before."""
+    return {
+        number: signal.signal(number, lambda number, _: send(number))
+        for number in PASSED_ON
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
 
 
 class StaleDirs:
@@ -184,12 +209,12 @@ def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
 def main(pids: Sequence[int]) -> int:
     """End ``pids``; return the exit code of the one that is a child of this process, otherwise 0."""
 
-    def pass_on(number: int, _: object) -> None:
+    def send(number: int) -> None:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
-    signal.signal(signal.SIGTERM, pass_on)
+    pass_on(send)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in softib-wait: the program gets it from the terminal
     code, others = 0, set(pids)
 

@@ -5,7 +5,7 @@
  * which the kernel releases at exit. COMMAND is only for ps.
  *
  * Signals and exit codes are those of softib.live.launch.preload.run_attached: only the program reacts to Ctrl-C,
- * SIGTERM is passed on to it, and the exit code is the program's, or 128 + the signal that ended it.
+ * SIGTERM and SIGHUP are passed on to it, and the exit code is the program's, or 128 + the signal that ended it.
  *
  * SOFTIB_NETWORK is the descriptor of the connection to the node's network, if the program uses it (softib run --net);
  * if the network ends before the program, one line reports it. SOFTIB_FAILED is the end of a line that is printed if
@@ -198,6 +198,8 @@ static void guard(void)
         return;
     setsid();
     signal(SIGTERM, SIG_DFL);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+        signal(SIGHUP, SIG_IGN); /* nohup */
     /* The guard closes the ends of pipes and the locks on ports. */
     if (syscall(SYS_close_range, 0, ~0U, 0) < 0 || open("/dev/null", O_RDWR) != 0 || dup(0) < 0 || dup(0) < 0)
         _exit(0);
@@ -211,7 +213,7 @@ static void guard(void)
 
 int main(int argc, char **argv)
 {
-    struct sigaction act = { .sa_handler = pass_on };
+    struct sigaction act = { .sa_handler = pass_on }, hangup;
     sigset_t set;
     const char *failed = getenv("SOFTIB_FAILED"), *network = getenv("SOFTIB_NETWORK");
     int status, code;
@@ -226,8 +228,12 @@ int main(int argc, char **argv)
         fabric = NULL;
     signal(SIGINT, SIG_IGN);
     sigaction(SIGTERM, &act, NULL);
+    sigaction(SIGHUP, NULL, &hangup);
+    if (hangup.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &act, NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* the interpreter blocked these signals before the program began */
     watch(network ? atoi(network) : -1);
     while (waitpid(child, &status, 0) < 0)
@@ -235,7 +241,7 @@ int main(int argc, char **argv)
             return 2;
     guard();
     code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM)
+    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
         fprintf(stderr, "softib: %s ended with exit code %d; %s\n", argv[2], code, failed);
     return code;
 }
