@@ -307,8 +307,8 @@ def find(name: str | None) -> Instance:
 
 
 def room_advice(error: OSError) -> str:
-    """Return the reason and what to do if ``error`` means that the file system of the fabric's folder is full; otherwise
-    nothing."""
+    """Return the reason and what to do if ``error`` means that the file system of the fabric's folder is full;
+    otherwise an empty text."""
     full = error.errno == errno.ENOSPC
     advice = "enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
     return f"{error.strerror}; {advice}" if full else ""
