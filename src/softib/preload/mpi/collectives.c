@@ -73,7 +73,7 @@ static void *resolved(void **slot, const char *name)
     return found;
 }
 
-/* MPI_IN_PLACE: 1 in Open MPI, -1 in MPICH; neither is the address of a buffer. */
+/* Return whether `buffer` is MPI_IN_PLACE: 1 in Open MPI, -1 in MPICH. Neither is the address of a buffer. */
 static bool in_place(word buffer)
 {
     return buffer == 1 || buffer == ~(word)0;

@@ -81,7 +81,7 @@ void netlink_end(struct netlink_answer *a)
     (void)done; /* the receive buffer is full, so the message is lost, as in the kernel */
 }
 
-/* NLMSG_ERROR with the request's head; error 0 is an acknowledgement. */
+/* Send NLMSG_ERROR with the request's head; error 0 is an acknowledgement. */
 static void acknowledge(struct netlink_answer *a, int error)
 {
     struct nlmsgerr body = { .error = error, .msg = *a->request };

@@ -154,7 +154,7 @@ static inline uint32_t va_domain(struct ibv_pd *pd)
     return va_pd(pd)->parent ? va_pd(pd)->parent->domain : va_pd(pd)->domain;
 }
 
-/* A bound datagram socket that every process of the fabric can write to. -errno, or the descriptor. */
+/* Create a bound datagram socket to which every process of the fabric can write. Return the descriptor or -errno. */
 int va_wake_socket(uint32_t *number);
 void va_wake_close(int fd, uint32_t number);
 /* Return a descriptor for writing to the socket, which the daemon gets; -1: none. */
@@ -218,7 +218,7 @@ int va_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int va_close_xrcd(struct ibv_xrcd *xrcd);
 
-/* The tag list of an SRQ with tag matching. make: 0 or ENOMEM. */
+/* The tag list of an SRQ with tag matching. va_make_tags returns 0 or ENOMEM. */
 int va_make_tags(struct softib_srq *s, uint32_t max);
 void va_free_tags(struct softib_srq *s);
 int va_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);

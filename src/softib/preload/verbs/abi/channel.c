@@ -111,7 +111,7 @@ static bool is_empty(int fd)
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-/* `ch->lock` is held. */
+/* If the socket is empty, send a datagram for one of the events that had no room. `ch->lock` is held. */
 static void send_unsent(struct va_channel *ch)
 {
     for (struct va_cq *c = ch->cqs; c; c = c->next) {

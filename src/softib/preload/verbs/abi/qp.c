@@ -26,7 +26,7 @@ static bool possible_flags(const struct ibv_qp_init_attr_ex *a)
     return !a->create_flags || (a->qp_type == IBV_QPT_UD && a->create_flags == IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 }
 
-/* 0, EINVAL or EOPNOTSUPP. */
+/* Check the attributes of a new QP. Return 0, EINVAL or EOPNOTSUPP. */
 static int check_init(const struct ibv_qp_init_attr_ex *a)
 {
     const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |

@@ -97,7 +97,7 @@ static int add(struct softib_tags *tags, struct ibv_ops_wr *wr)
     return 0;
 }
 
-/* False: a message took the entry first. */
+/* Remove an entry from the list. False: a message took the entry first. */
 static bool delete(struct softib_tags *tags, uint32_t handle)
 {
     for (uint32_t i = tags->head; i != tags->tail; i++) {

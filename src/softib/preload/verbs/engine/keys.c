@@ -71,7 +71,7 @@ static void make_null_memory(void)
     }
 }
 
-/* NULL: out of memory. */
+/* Return this process's null memory, for reads or for writes. NULL: out of memory. */
 static char *null_memory(bool to_write)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

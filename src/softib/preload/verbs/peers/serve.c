@@ -125,7 +125,7 @@ static bool execute(struct vm_heap *w, unsigned number)
     return true;
 }
 
-/* `serving` is held. True: an order was executed. */
+/* Execute the orders that were given. `serving` is held. True: an order was executed. */
 static bool serve_all(struct vm_heap *w, bool polls)
 {
     bool any = false;
@@ -236,7 +236,8 @@ unsigned vp_serve_threads(void)
     return threads;
 }
 
-/* A forked child has no service thread, and must not execute its parent's orders in its own memory. */
+/* Stop serving in a forked child: it has no service thread, and must not execute its parent's orders in its own
+ * memory. */
 static void forget(void)
 {
     vp_service = service = NULL;

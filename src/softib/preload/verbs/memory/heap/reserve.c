@@ -27,7 +27,7 @@ static void say_full(const struct vm_heap *w, int error)
             w->folder, strerror(error));
 }
 
-/* 0 or errno. */
+/* Allocate the pages with madvise. Return 0 or an errno. */
 static int populate(const struct vm_heap *w, uint64_t from, uint64_t octets)
 {
     int error;

@@ -42,7 +42,8 @@ static struct vm_moved *files;
 static unsigned files_n;
 static bool moved_ever; /* a forked child has pages to copy */
 
-/* A pid identifies a process only inside its namespace. */
+/* Make the name of this process's memory files. It contains the namespace too, because a pid identifies a process only
+ * inside its namespace. */
 static void name_memory(char name[48])
 {
     snprintf(name, 48, "softib-memory-%d-%llx", (int)getpid(), (unsigned long long)vm_pid_ns());
