@@ -51,7 +51,7 @@ class AdapterFacts(Result):
     name: str
     """Name in libibverbs: ``mlx5_0``."""
     kind: str
-    """hca_type, for example ``MT4129``."""
+    """The kernel's hca_type, for example ``MT4129``."""
     firmware: str
     psid: str
     """The kernel's board_id."""

@@ -60,7 +60,7 @@ class HostStack(Result):
 
     host: str
     source: str
-    """The folder, archive or address that it was read from."""
+    """The folder, archive or address from which the facts were read."""
     adapters: list[AdapterFacts]
     settings: list[StackFact]
     unread: list[str]

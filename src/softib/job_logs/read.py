@@ -26,7 +26,7 @@ from softib.job_logs.verbs_programs import MPI, PERFTEST, UCX, VERBS
 __all__ = ["READERS", "read_logs"]
 
 READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
-"""The first reader in this order that matches a line makes the event."""
+"""The readers, in this order. The first one that matches a line makes the event."""
 
 _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
@@ -117,7 +117,7 @@ class _Stream:
     answered: int = 0
     """Number of remote ends that were printed while several local ends were open."""
     mixed: bool = False
-    """Lines of several programs are mixed, so that it is unknown which ends belong together."""
+    """Whether lines of several programs are mixed, so that it is unknown which ends belong together."""
     pairs: list[tuple[End, End]] = field(default_factory=list)
 
 

@@ -128,7 +128,7 @@ VERSION = __version__
 PATIENCE_S = 30.0
 """Seconds to wait for an answer: a daemon that computes routes answers only when it has finished."""
 LOOK_S = 1.0
-"""After this time without an answer, check whether the daemon is stopped."""
+"""Seconds without an answer after which the client checks whether the daemon is stopped."""
 
 
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class Attached(Result):
     place: str
     """The port, for example ``host-1[1]``."""
     ethernet: bool
-    """The link layer of this port is Ethernet."""
+    """Whether the link layer of this port is Ethernet."""
     env: dict[str, str]
     """Environment variables for the program."""
     ports: list[tuple[int, str]]

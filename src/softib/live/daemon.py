@@ -80,7 +80,7 @@ class EventLoop:
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
-"""The daemon raises its limit of descriptors to this number if the hard limit permits it."""
+"""Number of descriptors to which the daemon raises its limit, if the hard limit permits it."""
 IDLE_S = 0.25
 """Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LEAST_ROOM = 1 << 16

@@ -46,7 +46,7 @@ class MadCapture:
         """Return whether this response (uint8[256]) is for an agent that receives whole RMPP messages,
         with acknowledged segments."""
         self.message: Callable[[], bytes | None] = lambda: None
-        """The whole RMPP message of a batch if the datagram holds only its first bytes."""
+        """Returns the whole RMPP message of a batch that contains only its first bytes; None for other batches."""
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:

@@ -181,7 +181,7 @@ def _texts(fabric: Fabric) -> bytes:
 # -- reading --
 
 Octets = Any
-"""uint8[n], a mapping or a copy."""
+"""The bytes of a file as uint8[n]: a mapping or a copy."""
 
 
 def _map(fd: int, size: int) -> Octets:

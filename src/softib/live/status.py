@@ -56,7 +56,7 @@ class Wait(Result):
     """The time that queries of other programs waited for the subnet administrator."""
 
     buckets: dict[str, int]
-    """For each bound in s, the number of queries that waited no longer (cumulative; ``inf``: all)."""
+    """Upper bound in s → number of queries that waited at most this time (cumulative; ``inf``: all queries)."""
     sum_s: float
     oldest_s: float
     """Waiting time of the oldest unanswered query; 0 if none waits."""
@@ -82,7 +82,7 @@ class ManagerStatus(Result):
     state: str | None = field(default=None, metadata=key(optional=True))
     """SMState (IBA 14.4.1), or FAILED."""
     phase: str | None = field(default=None, metadata=key(optional=True))
-    """Its current activity; empty while it is idle."""
+    """The manager's current activity; empty while it is idle."""
     sweeps: int | None = field(default=None, metadata=key(optional=True))
     node: str | None = field(default=None, metadata=key(optional=True))
     engine_used: str | None = field(default=None, metadata=key(optional=True))
@@ -101,9 +101,9 @@ class Client(Result):
     node: str
     portnum: int
     sm: bool
-    """It is a subnet manager."""
+    """Whether the program is a subnet manager."""
     waiting: int
-    """MADs that it has not read."""
+    """Number of MADs that the program has not read."""
 
 
 @dataclass

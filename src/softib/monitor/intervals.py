@@ -45,8 +45,8 @@ SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_c
 saturates after 10 s. On some devices they restart at 0 instead."""
 
 RESTARTED = 0.5
-"""If counters decreased on more than this share of a device's ports with nonzero counters, the device has restarted.
-Then the increases of all its ports are unknown."""
+"""Share of a device's ports with nonzero counters. If the counters of more ports than this decreased, the device has
+restarted, and the increases of all its ports are unknown."""
 
 
 @dataclass

@@ -24,7 +24,7 @@ MOST = 100
 
 @dataclass
 class Episode:
-    """Beginning and end of a fault, in seconds since 1970, with the ``codes`` of its findings."""
+    """One period of a fault: its beginning and end in seconds since 1970, and the ``codes`` of its findings."""
 
     first_s: float
     last_s: float

@@ -100,7 +100,7 @@ class JobRow(Result):
     waiting: float
     """The largest share of time in which data waited at a host or on the cables to it."""
     errors: int
-    """Increases of the error counters at both ends of these cables."""
+    """Sum of the increases of error counters at both ends of the cables to the job's hosts."""
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:

@@ -20,7 +20,7 @@ __all__ = ["HISTOGRAM", "Registers", "with_firmware"]
 
 
 MELLANOX = "0x0002c9"
-"""VendorID in the NodeInfo of devices that have this class."""
+"""VendorID in the NodeInfo of devices that have Mellanox's vendor class."""
 EXT_AT = GeneralInfo.sw_major.byte - 1
 
 

@@ -319,7 +319,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
 
 
 def main() -> int:
-    """Build everything. Failures are reported on stderr, and the exit code is then 1."""
+    """Build all libraries and programs. Return the exit code: 1 after a failure, which is reported on stderr."""
     failed = 0
     for compile_one, library in LIBRARIES:
         try:

@@ -18,7 +18,7 @@ PS = 10**12
 RATES = ("ber", "gbps", "share", "db", "celsius")
 """Options that the argument RATE of ``softib fault`` sets."""
 LEAST_PERIOD_S = 0.02
-"""Shortest period of a flap: the daemon reads its clock once in each step of its loop."""
+"""Shortest period of a flap in seconds. (The daemon reads its clock only once in each step of its loop.)"""
 
 
 def _number(least: float, most: float) -> Callable[[Any], float]:
@@ -148,7 +148,7 @@ KINDS: dict[str, LiveFault] = {
     "list": LiveFault("lists the faults of the fabric", place=""),
     "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
-"""Kind by name, as ``softib fault`` and the control socket spell it."""
+"""Name of a kind, as ``softib fault`` and the control socket spell it → the kind."""
 
 
 def rate_option(kind: str) -> str | None:

@@ -77,6 +77,6 @@ class FaultReply(FaultedPlace):
     """The link or node that was changed, or the list of faults."""
 
     locations: Sequence[FaultedPlace] | None = field(default=None, metadata=OPTIONAL)
-    """If the request named several locations: each link or node that was changed."""
+    """The links or nodes that were changed, if the request named several locations."""
     faults: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)
     cleared: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)

@@ -29,7 +29,8 @@ DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
 """Number of datagrams that may wait for one client; beyond it the oldest are lost, as in a full receive queue."""
 PAUSE_AT = 256
-"""While this many answers wait for a client, its requests are not read. Its queue then fills, and its writes block."""
+"""Number of waiting answers from which on a client's requests are not read, so that its queue fills and its writes
+block."""
 
 
 class Client:

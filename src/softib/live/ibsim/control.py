@@ -16,7 +16,7 @@ from softib.mad.batch import MadBatch
 __all__ = ["IbsimControl"]
 
 FIRMWARE = 0x0001_0000_0000
-"""fw_ver of the simulated adapters (the client prints it in hex)."""
+"""The firmware version (fw_ver) of the simulated adapters, which the client prints in hex."""
 _VENDOR = struct.Struct("=4IQ")
 
 

@@ -62,7 +62,7 @@ def end_with_parent() -> None:
 
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
-"""Signals to ``softib run`` that its program gets."""
+"""Signals that ``softib run`` passes on to its program."""
 
 
 def pass_on(send: Callable[[int], None]) -> dict[int, Any]:

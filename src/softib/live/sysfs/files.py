@@ -50,7 +50,7 @@ STATE_NAMES = {
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
 """The firmware version that the devices' vendor agent (General Info) reports: softib's version in mlx5's format."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
-"""The PSID that this agent reports."""
+"""The PSID that the devices' vendor agent reports."""
 LIFESPAN_MS = "10"
 """The maximum age of a hardware counter: mlx5's default. This is the only file in ``hw_counters``:
 transport events are not counted yet, and zeros would be wrong. node_exporter needs the directory if

@@ -49,7 +49,7 @@ class Descriptions:
         return f"no inotify instance: {os.strerror(ctypes.get_errno())}"
 
     def watch(self, view: View) -> None:
-        """Watch the descriptions of the devices of ``view``, which is new."""
+        """Watch the descriptions of the devices of a new ``view``."""
         for device in view.devices:
             folder = os.fsencode(f"{view.folder}/{CLASS}/{device.name}")
             watch = self._libc.inotify_add_watch(self.fd, folder, IN_CLOSE_WRITE)

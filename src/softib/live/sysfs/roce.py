@@ -38,7 +38,7 @@ MAC_HEAD = 0x02
 
 
 def is_ethernet(f: Fabric, port: int) -> bool:
-    """Whether the link layer of port row ``port`` is Ethernet."""
+    """Return whether the link layer of port row ``port`` is Ethernet."""
     return bool(f.node_ethernet[f.port_node[port]])
 
 

@@ -22,7 +22,7 @@ AGENTS = 32
 VERSIONS = 8
 SUBN_LID, SUBN_DR, SUBN_ADM, DEVICE_ADM, BIS = 0x01, 0x81, 0x03, 0x10, 0x12
 CLASSES = 80
-"""Class numbers below this, and 0x81, can be registered."""
+"""Agents can be registered for class numbers below this one, and for 0x81."""
 VENDOR_OUI_AT = 37
 
 

@@ -29,7 +29,7 @@ from softib.mad.batch import MadBatch
 __all__ = ["Ancillary", "IssmFile", "PendingRequest", "RmppPayload", "UmadFile", "tid_of"]
 
 TRAP_REPRESS = int(Method.TRAP_REPRESS)
-"""The answer to a trap has no response bit, but a kernel treats it as a response."""
+"""The method of the answer to a trap. It has no response bit, but a kernel treats it as a response."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
 """Most messages that wait for a program that does not read. Further messages are dropped, as in the kernel."""

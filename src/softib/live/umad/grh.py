@@ -17,7 +17,8 @@ from softib.iba.smp import PortInfo
 __all__ = ["ROUTE", "pkey_index_at", "routes_of"]
 
 ROUTE = slice(32, 56)
-"""grh_present, gid_index, hop_limit, traffic_class, gid, flow_label in ``softib_umad_head``."""
+"""The fields of the route in ``softib_umad_head``: grh_present, gid_index, hop_limit, traffic_class, gid,
+flow_label."""
 QPN = slice(20, 24)
 LINK_LOCAL = 0xFE80_0000_0000_0000
 ANSWERS_HOPS = 0xFF

@@ -43,7 +43,7 @@ MANAGES: dict[int, int] = {
     int(MgmtClass.SHARP): 0,
     int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
 }
-"""The same for a subnet manager and administrator: the classes that OpenSM registers, and that of softib's
+"""Like :data:`ASKS`, for a subnet manager and administrator: the classes that OpenSM registers, and that of softib's
 replication."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 

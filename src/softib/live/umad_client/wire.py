@@ -34,7 +34,7 @@ class MadWire(Protocol):
 
 @dataclass
 class KeyedWire:
-    """``wire``, on which each SMP carries ``mkey``, as those of the subnet's manager do."""
+    """A wire that sets ``mkey`` in each SMP, as the subnet's manager does, and then sends it over ``wire``."""
 
     wire: MadWire
     mkey: int

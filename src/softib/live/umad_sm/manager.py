@@ -37,8 +37,8 @@ LOOK_S = 1.0
 RETRY_S = 10.0
 """Interval at which a manager tries again if its port has no link or does not answer (OpenSM's sweep_interval)."""
 UNHEARD_PS = 20 * 10**9
-"""If a process has not read the wire for this time, because it waited for a processor or for the manager of another
-port, it reads the wire before it decides on timeouts: answers that have arrived meanwhile are in time."""
+"""Time without a read of the wire after which a process reads it before it decides on timeouts. It may have waited for
+a processor or for the manager of another port, and answers that arrived meanwhile are in time."""
 KEEP_S = 10.0
 """The shortest time between two writes of the administrator's database."""
 

@@ -36,11 +36,11 @@ class DryWire:
     dry: DryRun = field(default_factory=DryRun)
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """As :class:`~softib.live.umad_client.wire.MadWire`."""
+        """See :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.dry.back(self.wire.exchange(None if outbox is None else self.dry.out(outbox)))
 
     def wait(self, timeout_s: float) -> bool:
-        """As :class:`~softib.live.umad_client.wire.MadWire`."""
+        """See :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.wire.wait(timeout_s)
 
 

@@ -27,7 +27,7 @@ IBA_TRANSPORT = 0x1B
 """Value of GRH.NxtHdr for an IBA transport header (IBA 8.3)."""
 LONGEST = 1 << 17
 BUFFER = 8 << 20
-"""Receive buffer of the socket, for datagrams that arrive faster than they are written."""
+"""Bytes of the socket's receive buffer, for datagrams that arrive faster than they are written to the file."""
 
 
 def packet_of(head: Any, payload: bytes) -> np.ndarray:

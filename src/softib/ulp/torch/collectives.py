@@ -48,7 +48,7 @@ def reducer(op: object) -> Reduce:
 
 
 def finish(op: object, tensor: torch.Tensor, size: int) -> None:
-    """Finish a reduction after the sum: divide for a mean."""
+    """Finish a reduction: for a mean, divide the sum by ``size``."""
     if getattr(op, "op", op) == ReduceOp.AVG:
         if tensor.is_floating_point() or tensor.is_complex():
             tensor.div_(size)
@@ -65,7 +65,7 @@ Steps = Iterator[list[Request]]
 
 @dataclass(frozen=True)
 class Channel:
-    """One collective's access to the wire, distinguished by its tag."""
+    """The messages of one collective on the wire, which have a tag of their own."""
 
     wire: Wire
     rank: int
@@ -88,7 +88,8 @@ class Channel:
     # -- one to all, all to one --
 
     def broadcast(self, tensor: torch.Tensor, root: int) -> Steps:
-        """Binomial tree: in round k, the 2^k ranks that have the data forward it."""
+        """Copy ``tensor`` of ``root`` to all ranks, in a binomial tree: in round k, the 2^k ranks that have the data
+        forward it."""
         place, reach = (self.rank - root) % self.size, 1
         while reach < self.size:
             if place < reach and place + reach < self.size:
@@ -181,7 +182,8 @@ class Channel:
             act(into, other)  # type: ignore[operator]
 
     def barrier(self) -> Steps:
-        """Dissemination barrier: after round k every rank has heard from 2^(k+1) ranks."""
+        """Wait until all ranks have entered, with a dissemination barrier: after round k, every rank knows of 2^(k+1)
+        ranks that have entered."""
         reach = 1
         sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:

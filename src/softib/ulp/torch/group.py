@@ -50,7 +50,7 @@ def noter(name: str) -> Note | None:
 
 
 SINGLE = 1 << 63
-"""Tag bit of single messages; collectives are numbered below it."""
+"""Tag bit of single messages. The tags of collectives are numbers without this bit."""
 Ready = tuple[torch.Tensor, Callable[[], object]]
 
 

@@ -62,7 +62,7 @@ class Links(Protocol):
         """Send a control message of up to ``SLOT`` bytes. Messages arrive in order."""
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
-        """RDMA READ into ``address``; :meth:`poll` later returns ``("read", peer, number)``."""
+        """Post an RDMA READ into ``address``. When it has ended, :meth:`poll` returns ``("read", peer, number)``."""
 
     def register(self, address: int, octets: int) -> tuple[Any, int]:
         """Make memory readable and writable by the device; return (handle that keeps it registered,
