@@ -55,7 +55,7 @@ def generate(kind: str, **params: Any) -> Fabric:
     truth of the structure (:meth:`~softib.fabric.topologies.blueprint.Blueprint.build`).
 
     Raises :class:`UnknownName` for an unknown kind or parameter, :class:`TopologyError` for an
-    impossible value, :class:`LimitError` for a fabric that does not fit in memory.
+    impossible value, and :class:`LimitError` for a fabric that does not fit in memory.
     """
     if kind not in kinds():
         raise UnknownName("topology kind", str(kind), kinds())
@@ -69,9 +69,10 @@ def generate(kind: str, **params: Any) -> Fabric:
 
 
 def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
-    """Return the text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` builds
-    ``fabric`` again. ``given`` are the explicitly set parameters (default: all that the generator
-    used). Raises :class:`InputError` if ``fabric`` was not generated.
+    """Return the text of a fabric file from which
+    :func:`softib.fabric.topologies.spec.load_fabric_yaml` builds ``fabric`` again. ``given`` are
+    the parameters that were set explicitly (default: all that the generator used). Raises
+    :class:`InputError` if ``fabric`` was not generated.
     """
     import yaml
 
