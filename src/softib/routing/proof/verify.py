@@ -1,5 +1,5 @@
-"""Prove forwarding tables: does every packet arrive, over how many hops, and can buffers wait for
-each other in a cycle?
+"""Prove forwarding tables: whether every packet arrives, over how many hops, and whether buffers
+can wait for each other in a cycle.
 
 Pairs are (source port, destination LID). Sources are CA and router ports; destinations are all LIDs
 of all end ports except the source's own. Routes that start on a switch are listed separately,
@@ -37,7 +37,7 @@ class Pairs(Result):
     loop: int
     misdelivered: int
     dropped: int = 0
-    """Pairs dropped by an SL2VL entry that names no VL."""
+    """Pairs whose packets are dropped because an SL2VL entry names no VL."""
 
     @property
     def lost(self) -> int:
@@ -47,7 +47,8 @@ class Pairs(Result):
 
 @dataclass(frozen=True)
 class Failure:
-    """A pair that does not arrive: packets for ``lid`` of end row ``end`` that start on ``switch``."""
+    """A pair whose packets do not arrive: packets for ``lid`` of end row ``end`` that start on
+    ``switch``."""
 
     kind: str
     switch: int
