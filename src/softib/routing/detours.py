@@ -59,9 +59,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
     for nth in range(
         ROOTS
-    # dependencies of actual paths exclude fewer detours than all turns that the rule allows; each
-    # tree excludes different ones
-    ):
+    ):  # each tree excludes other detours; dependencies of actual paths exclude the fewest
         if exact is None or not left:
             break
         other = before.copy()
