@@ -41,7 +41,7 @@ def fabric_target(net, packets, hops):
 
 @inner
 def limited(net, packets):
-    """Return a window clamped to its limits."""
+    """Return the window ``packets``, raised or lowered to the limits of windows."""
     return min(max(packets, net.cc.least_window), net.cc.most_window)
 
 
@@ -58,7 +58,7 @@ def reacted(net, packets, arrived, delay, target, may_fall):
 
 @inner
 def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
-    """Adapt both windows to their delay."""
+    """Adapt both windows, each to its delay."""
     flow = state.cc[stream]
     before = window(net, state, stream)
     may_fall = now - flow.fell >= flow.rtt
