@@ -56,7 +56,7 @@ def clear_overdue(net, state, port, vl, row, now):
 
 @inner
 def send_control(net, state, port, vl, row, now):
-    """Send the first acknowledgement or congestion notice that waits at the port."""
+    """Send the first of the packets that go ahead of the port's streams: acknowledgements, congestion notices, MADs."""
     k = state.vl_more[row].control
     following = state.packet[k].next
     state.vl_more[row].control = following
