@@ -41,8 +41,12 @@ CLOCK = Rows(
     i8("stop", "ps", "Time to stop at."),
     i8("due", "ps", "Time of the next new rates."),
     i8("rated", "ps", "Time of the last new rates."),
-    i8("exact", "flows", "Flows up to which each begin and end gives new rates at once."),
-    i8("pause", "count", "Changes of rates at which the kernel returns, so that its caller can report."),
+    i8("exact", "flows", "Up to this number of flows, each begin and end changes the rates at once."),
+    i8(
+        "pause",
+        "count",
+        "Number of rate changes after which the kernel returns, so that its caller can report progress.",
+    ),
 )
 Clock = table("Clock", {"clock": Array("", CLOCK)})
 

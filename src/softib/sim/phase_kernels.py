@@ -17,22 +17,22 @@ LINK = Rows(
     i4(
         "peer",
         "port",
-        "Port at the other end; -1: packets of the SL cannot use the link, or their VL depends on the input.",
+        "Port at the other end; -1: packets of the SL cannot use the link, or their VL depends on the input port.",
     ),
-    i4("switch", "switch", "Row of its switch; -1: an adapter."),
-    i4("delay_ps", "ps", "Time of the link and that switch."),
+    i4("switch", "switch", "Row of the switch at the other end; -1: an adapter."),
+    i4("delay_ps", "ps", "Delay of the link and of that switch."),
     size=16,
 )
 SWITCH = Rows(
     "Switches.",
     i4("port_0", "port", "Row of its port 0."),
-    i4("ports", "count", "Its ports, port 0 included."),
+    i4("ports", "count", "Number of its ports, port 0 included."),
     size=8,
 )
 TAIL = Rows(
     "A message on a path without delay, by rate of the destination's link.",
-    i8("arrives_ps", "ps", "Until it is in memory."),
-    i8("completes_ps", "ps", "Until the sender's completion."),
+    i8("arrives_ps", "ps", "Time until the message is in memory."),
+    i8("completes_ps", "ps", "Time until the sender has the completion."),
 )
 
 Links = table("Links", "row switch lft gbps floor")
