@@ -1,4 +1,4 @@
-"""The base of all jobs of a workload, and types of options."""
+"""The base class of all jobs, and the types of their options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Job(BaseModel):
     repost: Time = Field(0, description="time from the arrival of a send until its receive is posted again")
 
     first_word: ClassVar[str] = "size"
-    """Option that the value after ``pattern:`` sets."""
+    """The option that a value without a name sets, as in ``incast:64KB``."""
 
     @property
     def pattern_name(self) -> str:
@@ -64,7 +64,7 @@ class Job(BaseModel):
 
     @property
     def reduces(self) -> bool:
-        """Return whether switches reduce (aggregation nodes)."""
+        """Return whether the job uses reductions in switches (aggregation nodes)."""
         return False
 
     @property
@@ -73,7 +73,7 @@ class Job(BaseModel):
         return False
 
     def assumed_machine(self, hosts: Hosts) -> str:
-        """Return the name of the machine that a job assumes on ``hosts`` if it does not name one."""
+        """Return the name of the machine that is assumed for the job on ``hosts`` if it does not name one."""
         return ""
 
     @property
@@ -86,12 +86,12 @@ class Job(BaseModel):
         return []
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return further figures of the job for results, in addition to time and rate; the job took
-        ``took_us`` microseconds."""
+        """Return figures of the job in addition to time and rate, for results. ``took_us``: duration of the job in
+        microseconds."""
         return {}
 
     def key(self) -> dict[str, Any]:
-        """Return the job as plain values: equal for equal jobs."""
+        """Return the job as plain values, which are equal for equal jobs."""
         data = getattr(self, "_data", None)
         held = {} if data is None else {"data": getattr(data, "digest", None) or repr(data)}
         return {**self.model_dump(mode="json"), **held}
@@ -99,7 +99,7 @@ class Job(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _datagrams_are_sent(cls, given: Any) -> Any:
-        """Set the default to UD's only operation."""
+        """Use ``send`` as the default of ``opcode`` with transport UD, which has no other operation."""
         if isinstance(given, dict) and given.get("transport") == "ud":
             return {"opcode": "send", **given}
         return given

@@ -107,7 +107,7 @@ class HotSpot(Repeated):
 
     @property
     def result_rows(self) -> int:
-        """Return 2: a row for the incast, and one for the victims."""
+        """Return 2: the incast and the victims each have a row."""
         return 2
 
 
@@ -119,7 +119,7 @@ class Pair(Job):
     iterations: Number = Field(1000, description="messages, as perftest's -n")
 
     def trusted(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the reliability of the time."""
+        """Return the reliability of the predicted time ``took_us``."""
         from softib.workloads.trust import Case, trusted
 
         quantity = "latency" if self.pattern_name == "latency" else "bandwidth"
@@ -166,11 +166,11 @@ class Latency(Pair):
 
     @property
     def directions(self) -> int:
-        """Return the number of messages of an iteration."""
+        """Return the number of messages in an iteration: 2 for a ping-pong, 1 for READs and atomics."""
         return 1 if self.opcode in ("read", "atomic") else 2
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the figures that perftest prints: half of a round trip, the time of a read."""
+        """Return the latency that perftest prints: half of a round trip, or the whole time of a READ or atomic."""
         latency = {"latency_us": took_us / self.iterations / self.directions}
         return {"perftest": latency, **self.trusted(hosts, took_us)}
 
@@ -208,7 +208,7 @@ class Matrix(Job):
     first_word: ClassVar[str] = "file"
     file: str = Field(description="CSV of source,destination,bytes, or names along both sides")
     size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
-    _data: Any = PrivateAttr(None)  # a TrafficData instead of the file
+    _data: Any = PrivateAttr(None)  # a TrafficData that replaces the file
 
 
 class Trace(Job):
@@ -246,8 +246,8 @@ class Trace(Job):
     eager_limit: Size = Field(
         MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
     )
-    _data: Any = PrivateAttr(None)  # nodes of Chakra by rank instead of the file
-    _nodes: Any = PrivateAttr(None)  # those of the file
+    _data: Any = PrivateAttr(None)  # Chakra nodes by rank, which replace the file
+    _nodes: Any = PrivateAttr(None)  # Chakra nodes read from the file
 
     @property
     def assumes_machine(self) -> bool:
@@ -265,7 +265,7 @@ class Trace(Job):
         return "" if gpus is None else gpus.machine.name
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return a note on the nodes of GPUs that the trace runs on."""
+        """Return a note that describes the nodes of GPUs on which the trace runs."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.traces.forms import notes_of
 

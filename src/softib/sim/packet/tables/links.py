@@ -150,7 +150,7 @@ PACKET = Rows(
     i4(
         "next",
         "packet",
-        "Next packet of its queue or of the free list; a packet that is copied: the next port number to check for a copy.",
+        "Next packet of its queue or of the free list; a packet that is copied: the next port number to check.",
     ),
     i4("stream", "stream", "2 * queue pair, + 1 for packets that its destination sends."),
     i4("psn", "packets", "Sequence number, not wrapped; for a MAD, its row of State.mad."),

@@ -89,7 +89,7 @@ OPTIONS = Rows(
 )
 
 LOSS = Rows(
-    "Damage to packets that enter through a port, with probability 1 - exp(-(packet + byte * length)): Fabric.port_loss.",
+    "Damage to packets that enter a port, with probability 1 - exp(-(packet + byte * length)): Fabric.port_loss.",
     f8("packet", "1", "Part of the exponent that does not depend on the packet's length."),
     f8("byte", "1/byte", "Part of the exponent that each byte adds."),
 )

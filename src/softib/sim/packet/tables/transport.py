@@ -99,7 +99,7 @@ MESSAGE = Rows(
     i8(
         "receive",
         "message + 1",
-        "RC: message whose receive it reuses; 0: a receive is posted. UC, UD: NEEDS_RECEIVE or HAS_RECEIVE - (next + 1).",
+        "RC: message whose receive it reuses; 0: one is posted. UC, UD: NEEDS_RECEIVE or HAS_RECEIVE - (next + 1).",
     ),
     i8("group", "group + 1", "Multicast group; 0: none."),
     i8("delivery", "row", "First row of State.delivery."),
