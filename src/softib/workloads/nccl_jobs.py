@@ -1,5 +1,5 @@
-"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts
-(:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
+"""Jobs of workload files that run on GPUs: NCCL's collectives (:mod:`softib.workloads.nccl`) and training steps
+(:mod:`softib.workloads.training`)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 
 
 def _whole(value: Any) -> Any:
-    """Convert an option of the command line from text."""
+    """Convert an option to an integer if it is text from the command line."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 def _version(value: Any) -> Any:
-    """Return a version of NCCL 2, for example 2.19.3; YAML reads 2.8 as a number."""
+    """Return a version of NCCL, for example 2.19.3, as text. (YAML reads 2.8 as a number.)"""
     text = str(value)
     if not re.fullmatch(r"2\.\d{1,2}(\.\d{1,2})?", text):
         raise ValueError("use for example 2.19.3")
@@ -79,11 +79,11 @@ class Gpus(Job):
 
     @property
     def assumes_machine(self) -> bool:
-        """Return whether no machine is named."""
+        """Return whether the job names no machine."""
         return self.machine is None
 
     def assumed_machine(self, hosts: Hosts) -> str:
-        """Return the node assumed for the links of ``hosts``."""
+        """Return the name of the node that is assumed for the links of ``hosts``."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import assumed_machine
 
@@ -107,19 +107,19 @@ class Nccl(Gpus):
 
     @property
     def reduces(self) -> bool:
-        """Return whether switches reduce."""
+        """Return whether the job uses reductions in switches."""
         return self.sharp
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return a note on combinations that would be much faster than NCCL's choice."""
+        """Return a note if another algorithm and protocol would be much faster than NCCL's choice."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import notes_of
 
         return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the figures of nccl-tests (bandwidths, algorithm, protocol), and their
-        reliability."""
+        """Return the figures of nccl-tests (bandwidths, algorithm, protocol), and the reliability of the predicted
+        time."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import figures_of, run_of
         from softib.workloads.trust import Case, trusted
@@ -239,7 +239,7 @@ class TrainingStep(Gpus):
     @model_validator(mode="before")
     @classmethod
     def _settings(cls, given: Any) -> Any:
-        """Convert the settings of libraries to options."""
+        """Convert the settings of Megatron-LM and DeepSpeed to options."""
         from softib.workloads.training.settings import with_settings
 
         return with_settings(given) if isinstance(given, dict) else given

@@ -21,7 +21,7 @@ CPUS = ("amd", "intel", "arm")
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
 """Rates of a channel in GB/s that NCCL's topology search tries, the fastest first (src/graph/search.cc)."""
 DOUBLED_FROM = 48
-"""On Hopper, rate in GB/s from which NCCL doubles the channels again."""
+"""From Hopper on, rate of a channel in GB/s from which NCCL doubles the number of channels again."""
 MAX_GPUS = 1024
 
 

@@ -230,8 +230,8 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
 
 
 def _of_switches(run: Run, plan: Plan) -> np.ndarray:
-    """Return the host of each rank, with a further entry for each switch that reduces. A switch has no host: its
-    transfers are computing time of the GPUs."""
+    """Return a host for each switch that reduces. It only fills the column, because a switch has no host: its transfers
+    are computing time of the GPUs."""
     return np.full(plan.extra, int(run.adapters[0, 0]))
 
 

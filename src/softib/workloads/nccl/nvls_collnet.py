@@ -122,8 +122,8 @@ def through_tree(
     block: int,
     at_root: tuple[list[int], list[int]] | None = None,
 ) -> list[list[int]]:
-    """Send one chunk up a tree of nodes and down again; return the rows that each node then waits for. ``at_root`` is
-    called with the rows that arrive at the root, and returns those that leave it."""
+    """Send one chunk up a tree of nodes and down again; return the rows that each node then waits for. ``at_root``: two
+    lists, to which the rows that arrive at the root and those that leave it are added."""
     depth = [0] * len(parents)
     for v in range(len(parents)):
         at = v

@@ -10,8 +10,8 @@ ROOT = -1
 
 def parents_of(n: int) -> list[int]:
     """Return the parent of each of ``n`` nodes in the first tree (the root, 0, has :data:`ROOT`).
-    Odd nodes are leaves. The parent of a node whose lowest set bit is 2^k is at distance 2^k, on the side where its
-    number has bit 2^(k + 1) set; if there is no node there, on the other side."""
+    Odd nodes are leaves. The parent of a node whose lowest set bit is k has bit k clear and bit k + 1 set, and
+    otherwise the same bits; if that node does not exist, only bit k is cleared."""
     parents = [ROOT] * n
     for v in range(1, n):
         bit = v & -v

@@ -1,5 +1,5 @@
-"""Storage jobs: clients that read from or write to targets, and checkpoints of all ranks. The fields
-of a job are its options."""
+"""Storage jobs: clients that read from or write to targets, and checkpoints that all ranks write. The fields of a job
+are its options."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MIB = 1 << 20
 
 
 class OfStorage(Job):
-    """Options of clients and targets of storage. An option that is None has the value in
-    ``parameters.yaml``, section ``storage``."""
+    """Options of storage clients and targets. If an option is None, its value in section ``storage`` of
+    ``parameters.yaml`` is used."""
 
     size: Volume = Field(64 * MIB, description="bytes that each client moves")
     targets: list[HostName] | HostName | None = Field(
