@@ -74,7 +74,7 @@ class Grouping:
             return ()
         if not isinstance(involved, list) or not all(v in (0, 1) for v in involved):
             raise InputError(f"involved_dim {involved!r} is not a list of booleans")
-        if all(involved):  # all dimensions are involved: all ranks, whatever the number of dimensions
+        if all(involved):  # all dimensions involved: all ranks
             return ()
         if not self.dims:
             raise InputError(
