@@ -209,8 +209,8 @@ def is_workload(text: str) -> bool:
 
 
 def _is_trace(text: str) -> bool:
-    """Return whether ``text`` is the file of a trace. Its suffix decides; for a JSON file, the first key, which a
-    profile of PyTorch has."""
+    """Return whether ``text`` is the file of a trace. Its suffix decides; a JSON file is a trace if it begins like a
+    profile of PyTorch."""
     if text.startswith("trace:") or Path(text).suffix in TRACES:
         return not text.startswith("trace:")
     profile = uncompressed_name(text).suffix == ".json" and Path(text).is_file()
