@@ -295,7 +295,7 @@ def _plain(values: Any) -> list[Any]:
 
 def _cell(value: Any) -> str:
     """Return a value as text of at most :data:`WIDEST` characters."""
-    if value is None or value != value:  # NaN: not known
+    if value is None or value != value:  # NaN: unknown
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

@@ -192,7 +192,7 @@ class Starter:
             threading.Thread(target=_end_with, args=(int(life),), daemon=True).start()
 
     def announce(self, text: str) -> None:
-        """A line of progress."""
+        """Write a line of progress."""
         self._write(text.encode() + b"\n")
 
     def ready(self) -> None:
