@@ -107,7 +107,7 @@ class DesignComparison(Result):
     name: str
     hosts: int
     adapters: int
-    """Adapters of each host."""
+    """Number of adapters of each host."""
     gpus: int | None
     generation: str
     radix: int
@@ -160,7 +160,7 @@ class AddedHosts(Result):
     source: str
     hosts: int
     adapters: int
-    """Adapters of each host."""
+    """Number of adapters of each host."""
     new_leaves: list[str]
     new_upper_switches: int
     moved_cables: int

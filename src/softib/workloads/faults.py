@@ -102,9 +102,13 @@ class Management(BaseModel):
     agent: Time = Field(10_000_000, description="time of a device to answer a MAD (an assumption)")
     forward: Time = Field(5_000_000, description="time of a switch to forward a directed SMP (an assumption)")
     manager: Time = Field(5_000_000, description="time from the arrival of a MAD at the manager to its response")
-    window: Annotated[int, Field(ge=1, le=4096)] = Field(4, description="SMPs on the wire, as OpenSM's max_wire_smps")
-    timeout: Time = Field(200_000_000_000, description="until a MAD is repeated, as OpenSM's transaction_timeout")
-    retries: Annotated[int, Field(ge=0, le=100)] = Field(3, description="as OpenSM's transaction_retries")
+    window: Annotated[int, Field(ge=1, le=4096)] = Field(
+        4, description="maximum number of SMPs in flight, as OpenSM's max_wire_smps"
+    )
+    timeout: Time = Field(200_000_000_000, description="time until a MAD is repeated, as OpenSM's transaction_timeout")
+    retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        3, description="number of times a MAD is repeated, as OpenSM's transaction_retries"
+    )
     vl15_packets: Annotated[int, Field(ge=1, le=100_000)] = Field(
         8, description="packets in the VL15 buffer of a port; more are dropped (VL15Dropped)"
     )

@@ -33,12 +33,12 @@ class Job(BaseModel):
         None, description="hosts: names, patterns (node-1*), ranges (0-15); default all"
     )
     start: Time = Field(0, description="time at which it begins")
-    fabric: str | None = Field(None, description="one of the file's fabrics, on which it runs; default: SOURCE")
+    fabric: str | None = Field(None, description="fabric of the file on which the job runs; default: SOURCE")
     sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
-        None, description="service level; default: the path record's, else 0"
+        None, description="service level; default: that of the path record, otherwise 0"
     )
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of random draws; default: that of the run")
-    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
+    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: the rate of the port")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
         "write", description="operation of the work requests; transport ud supports only send"
     )
@@ -108,4 +108,4 @@ class Job(BaseModel):
 class Repeated(Job):
     """Base of patterns whose pairs may send several messages in a row."""
 
-    count: Number = Field(1, description="messages of each pair, one after another")
+    count: Number = Field(1, description="number of messages of each pair, one after another")

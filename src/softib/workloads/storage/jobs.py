@@ -63,7 +63,7 @@ class Storage(OfStorage):
     pattern: Literal["storage"] = "storage"
     operation: Literal["read", "write"] = Field("read", description="operation of the clients")
     bursts: Number = Field(1, description="number of times that each client moves its bytes")
-    pause: Time = Field(0, description="between two bursts of a client")
+    pause: Time = Field(0, description="time between two bursts of a client")
 
 
 class Checkpoint(OfStorage):
@@ -71,4 +71,4 @@ class Checkpoint(OfStorage):
 
     pattern: Literal["checkpoint"] = "checkpoint"
     rounds: Number = Field(1, description="number of checkpoints")
-    compute: Time = Field(0, description="computing before each checkpoint")
+    compute: Time = Field(0, description="computing time before each checkpoint")
