@@ -78,9 +78,9 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
 
 
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
-    """Return whether the port ``silent`` was not read for most of an interval in which ``fell`` is True and the port
-    ``counting`` counted a failure. Ports are not all read at the same moment, so the intervals of two ports overlap
-    only partly.
+    """Return whether no reading of the port ``silent`` covers more than half of an interval in which the port
+    ``counting`` counted a failure (``fell`` bool[k]). Ports are not all read at the same moment, so the intervals of
+    two ports overlap only partly.
     """
     heard, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
