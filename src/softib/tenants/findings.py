@@ -1,4 +1,4 @@
-"""Refused packets, and partitions that do not isolate their members or do not work: findings for the operator."""
+"""Findings for the operator: refused packets, and partitions that do not isolate their members or do not work."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Finding", "intrusion_findings", "partition_findings"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
-    ``requests``.
-    ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is present."""
+    """A finding for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
+    ``requests``. ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is
+    present.
+    """
 
     kind: str
     where: str
@@ -29,13 +30,14 @@ class Finding:
 
 
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
-    """Return the errors in the partitions of ``state`` at the ports of ``view``."""
+    """Return the findings about the partitions of ``state`` on the ports of ``view``."""
     return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
 
 
 def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s: float) -> list[Finding]:
-    """Return refused packets by sender, target and key; those of the service's port in the default partition are
-    one finding."""
+    """Return one finding for each sender, target and key of refused packets. Refused packets that the service itself
+    sent in the default partition are one finding.
+    """
     out, here, refused = list[Finding](), guid_text(view.here), list[Intrusion]()
     for one in intrusions:
         ended_s = one.ended_s(now_s)
@@ -57,8 +59,9 @@ def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s:
 
 
 def _default(state: State, view: SubnetView) -> list[Finding]:
-    """Return full members of the default partition, through which ports of different partitions can
-    exchange packets."""
+    """Return findings about full members of the default partition, through which ports of different partitions can
+    exchange packets.
+    """
     manager = view.manager
     name_of = lambda guid: view.ports[guid].name if guid in view.ports else guid_text(guid)
     named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
@@ -83,7 +86,9 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _unchecked(state: State, view: SubnetView) -> list[Finding]:
-    """Return members whose switch port does not check P_Keys: root on such a host can enter any partition."""
+    """Return a finding about members whose switch port does not check P_Keys: root on such a host can enter any
+    partition.
+    """
     guids = sorted(guid for guid in view.unchecked if state.memberships(guid) - {DEFAULT_BASE})
     if not guids:
         return []
@@ -123,7 +128,9 @@ def _index0(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _qos(state: State, view: SubnetView) -> list[Finding]:
-    """Return partitions that need more than a member's port supports: no path or group has this MTU or rate."""
+    """Return findings about partitions whose MTU or rate a member's port does not support, so that no path or group can
+    have it.
+    """
     out = []
     for partition in list(state.partitions.values()):
         mtu = partition.qos.codes[0]

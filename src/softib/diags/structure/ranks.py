@@ -189,9 +189,7 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
     number_used[f.port_num[ports[leaf[owner]]]] = True
     elsewhere = np.bincount(owner, ~number_used[f.port_num[ports]], minlength=len(row)) > 0
     leaf_like = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
-    for (
-        node_class
-    ) in labels.classes:  # a whole class cabled like leaves is not in reserve: spine chips of a director reach the same line chips as leaves
+    for node_class in labels.classes:  # spine chips of a director reach the same line chips as leaves, and are many
         if leaf_like[node_class.nodes].mean() > SPARE and len(node_class.nodes) > 1:
             leaf_like[node_class.nodes] = False
     leaf_like &= ~view.is_sharp & view.is_switch

@@ -257,7 +257,7 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
         return
     view = c.view
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
-    blind = set(view.fabric.port_node[dangling].tolist())  # another finding reports links of these switches without a peer
+    blind = set(view.fabric.port_node[dangling].tolist())  # another finding reports their links
     odds = uneven(view, c.structure.rank, _known_repairs(c))
     named = _uplinks_named(c)
     yield from (_uneven(view, o, named[o.switch]) for o in odds if o.switch not in blind and not blind & set(o.fewer))
