@@ -117,8 +117,8 @@ class InternalManager:
         return status_of(self.instance).sm.state not in PASSIVE
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
-        """Return an aggregation tree for a job on ``hosts``. Raises :class:`~softib.errors.InputError` if the switches
-        have no room for one.
+        """Return an aggregation tree for a job on ``hosts``. Raises :class:`~softib.errors.InputError` if no tree is
+        possible.
         """
         return ask(self.instance, "job", hosts=hosts)
 

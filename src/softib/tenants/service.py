@@ -1,5 +1,6 @@
-"""Partitions as a service: changes that are durable when the call returns and are programmed soon
-after, and queries about both states."""
+"""Partitions as a service: changes, which are durable when the call returns and programmed soon after, and queries
+about the stored and the programmed state.
+"""
 
 from __future__ import annotations
 
@@ -37,23 +38,23 @@ __all__ = ["RELEASE", "Health", "TenantService"]
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
-"""The error if the fabric was stopped, or the device removed, after the start of the service."""
+"""Error message if the fabric was stopped, or the device was removed, after the service had started."""
 TRY_S = 1.0
 """Minimum time between two writes that check the database."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait;
-    ``failed``: the database accepts no change. ``problem``: the reason for any other status than
-    ``ok``. Times are clock times; null: there has been none.
+    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait; ``failed``: the database
+    accepts no change. ``problem``: the reason for any other status than ``ok``. Times are clock times, null if the
+    event has not occurred.
 
-    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, ""
-    if it is on no host; ``manager_reached``: whether it answered at the last look, null before it,
-    and ``manager_answered_s`` when. ``programmed_s``: when a change was last verified at its ports;
-    ``compared_s``: when all tables were last compared with the database. ``waiting``, ``pending``:
-    number of revisions that wait for the manager, and for members' ports. ``database_writable``:
-    whether a write has succeeded now.
+    ``manager``: title of the service's subnet manager. ``manager_port``: the master's port, "" if it is not on a host.
+    ``manager_reached``: whether the master answered the last check, null before the first check.
+    ``manager_answered_s``: time of its last answer. ``programmed_s``: time at which a change was last verified at its
+    ports. ``compared_s``: time at which all tables were last compared with the database. ``waiting``: number of
+    revisions that wait for the manager. ``pending``: number of revisions that wait for members' ports.
+    ``database_writable``: whether a test write just succeeded.
     """
 
     status: Literal["ok", "degraded", "failed"]
@@ -70,9 +71,9 @@ class Health:
 
 
 class TenantService:
-    """The service of one subnet, its database in ``folder``. ``open_wire`` opens the wire for reading tables,
-    ``manager`` programs them (None: changes are only stored).
-    ``intruders`` monitors refused packets."""
+    """The service of one subnet. ``folder`` contains its database. ``open_wire`` opens the wire over which tables are
+    read. ``manager`` programs the tables (None: changes are only stored). ``intruders`` monitors refused packets.
+    """
 
     def __init__(
         self,
@@ -133,8 +134,9 @@ class TenantService:
             return draft.rows()
 
     def _check(self, draft: Draft, returns: bool) -> None:
-        """Raise the reason for which a change is not possible; ``returns``: P_Keys return to their
-        former partitions."""
+        """Raise an error if a change is not possible. ``returns``: the change is an undo, which gives P_Keys back to
+        their former partitions.
+        """
         changes.check_tenants(draft, self.store.accounts_of)
         changes.check_manager(draft, self.view.manager)
         if not returns:
@@ -142,12 +144,13 @@ class TenantService:
 
     @property
     def is_read(self) -> bool:
-        """Return whether the subnet has been read, and with it its manager's port."""
+        """Return whether the subnet has been read, so that its manager's port is known."""
         return self.programmer is None or self.programmer.ready.is_set()
 
     def operators_port(self, guid: int) -> str:
-        """Return the device whose port only operators may add to a partition; "" for a port of a
-        host. Raises :class:`PeerError` if the subnet has not been read yet."""
+        """Return a description of the port's device if only operators may add this port to a partition; "" for a port
+        of a host. Raises :class:`PeerError` if the subnet has not been read yet.
+        """
         if not self.is_read:
             raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
         port = self.view.ports.get(guid)
@@ -156,15 +159,18 @@ class TenantService:
         return "" if port is None else "a switch's" if port.switch else "a router's" if port.router else ""
 
     def physical(self, guid: int) -> int:
-        """Return the PortGUID of the port that has the virtual port ``guid``; ``guid`` itself for any other."""
+        """Return the PortGUID of the physical port to which the virtual port ``guid`` belongs; ``guid`` itself if it is
+        not a virtual port.
+        """
         port = self.view.ports.get(guid)
         if port is None or port.vport < 0:
             return guid
         return next(p.guid for p in self.view.ports.values() if p.row == port.row and p.vport < 0)
 
     def undo_of(self, number: int, whole: bool = False) -> Change:
-        """Return the change that undoes a revision, except rows that later revisions changed.
-        Without ``whole`` it is :class:`Refused` if no row is left. So is an act on ports."""
+        """Return the change that undoes a revision, except rows that later revisions changed. Raises :class:`Refused`
+        if the revision is an act on ports or, without ``whole``, if no row remains to be undone.
+        """
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
@@ -186,15 +192,15 @@ class TenantService:
         return self.submit(Request(self.undo_of(number, True), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
-        """Create a partition with a free P_Key, the next one after the last assigned key, so that
-        keys are reused as late as possible. Of the writer's thread."""
+        """Create a partition with the next free P_Key after the last assigned one, so that P_Keys are reused as late as
+        possible. Only the writer's thread calls this.
+        """
         pkey = changes.allot(draft, options, self.clock(), self.quarantine.occupied, self._next_key)
         self._next_key = pkey % (DEFAULT_BASE - 1) + 1
         return pkey
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
-        """Return the ports of hosts as members. Raises :class:`NotThere` for a name without a
-        host."""
+        """Return the ports of the named hosts as members. Raises :class:`NotThere` if no host has a name."""
         out: dict[int, Member] = {}
         for name in names:
             guids = self.view.names.get(name)
@@ -227,7 +233,7 @@ class TenantService:
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
     def settled(self, number: int, seconds: float) -> Revision | None:
-        """Return the revision when its state has changed from durable, or after ``seconds``."""
+        """Wait until the state of a revision is no longer durable, or for ``seconds``, and return the revision."""
         until = time.monotonic() + seconds
         while self.store.state_of(number) == "durable" and time.monotonic() < until:
             time.sleep(0.01)
@@ -257,15 +263,16 @@ class TenantService:
         )
 
     def _unwritable(self) -> str:
-        """Return :meth:`Store.try_write`, at most once a second."""
+        """Return the result of :meth:`Store.try_write`, which is called at most once a second."""
         with self._trying:
             if time.monotonic() >= self._tried + TRY_S:
                 self._tried_result, self._tried = self.store.try_write(), time.monotonic()
             return self._tried_result
 
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return changes by other programs, refused packets, and limits that affect members;
-        ``resolved``: also those that have ended."""
+        """Return the findings about changes by other programs, refused packets, and limits that affect members.
+        ``resolved``: also findings that have ended.
+        """
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
@@ -315,8 +322,9 @@ class TenantService:
         self.writer.mark(Mark(revisions, state, self.clock(), detail))
 
     def _adopt(self) -> bool:
-        """Take over the partitions of a subnet on the first start: those in ports' tables, with names,
-        options and absent members from the manager's file."""
+        """On the first start, take over the partitions in the tables of the subnet's ports. Their names and options,
+        and members that do not answer, are taken from the manager's file.
+        """
         if self.store.revisions(1):
             return False
         assert self.programmer is not None
