@@ -90,7 +90,7 @@ def _print(operation: str, offset: int, size: int, began: float, as_json: bool, 
 @click.argument("address", metavar="ADDRESS[:PORT]")
 @json_option
 def discover(address: str, as_json: bool) -> int:
-    """List the subsystems of a target and the ports on which they are."""
+    """List the subsystems of a target, and the ports that serve each."""
     import softib
 
     softib.on_compiling(Compiling())
@@ -132,7 +132,7 @@ def read(
 
 
 PART = 16 << 20
-"""Bytes in memory at once."""
+"""Maximum number of bytes in memory at once."""
 
 
 @command.command()
