@@ -105,7 +105,6 @@ def _entry(k: Kernel, use: Accelerators, keep: bool = True) -> Callable[..., Any
     dispatcher: Callable[..., Any] = compiled(k, keep)
     if use.tables:
         # loaded now, because Numba's C code, which asks for a table's type, would drop Ctrl-C
-        import softib.jit.table_types
 
         return dispatcher
     return lambda *args: dispatcher(*[a.as_named_tuple() if isinstance(a, Table) else a for a in args])
