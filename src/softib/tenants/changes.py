@@ -1,5 +1,6 @@
-"""The changes requested by clients, as functions over a draft. Each raises :class:`InputError` before
-it makes a change."""
+"""The changes that clients can request, as functions that modify a draft. If a change is invalid, they raise
+:class:`InputError` and do not modify the draft.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ __all__ = [
 ]
 
 MOST_PKEYS = 128
-"""Limit of P_Keys per port, as in adapters and UFM."""
+"""Maximum number of P_Keys per port, as in adapters and UFM."""
 QUARANTINE_S = 3600.0
-"""Time after the end of a partition during which its P_Key is not assigned again, if the service had assigned it."""
+"""Time after the end of a partition for which the service does not assign its P_Key again."""
 Change = Callable[[Draft], str]
 """Applies the change to a draft, and returns a line about it for the log."""
 
@@ -73,10 +74,11 @@ class Options:
 
 
 Room = Callable[[int], int]
-"""GUID → entries of its P_Key table, 0 if unknown."""
+"""GUID → number of entries of the port's P_Key table, 0 if unknown."""
 Occupied = Callable[[int, Collection[int]], str]
-"""(P_Key without a partition, GUIDs of its next members) → another port that may still have it, ""
-if there is none."""
+"""(P_Key without a partition, GUIDs of the members of its next partition) → a port that is not one of these members and
+may still have the P_Key, "" if there is none.
+"""
 
 
 def _existing(draft: Draft, pkey: int) -> Partition:
@@ -87,7 +89,7 @@ def _existing(draft: Draft, pkey: int) -> Partition:
 
 
 def _with(draft: Draft, pkey: int, options: Options) -> Partition:
-    """Return the partition as requested, created if it does not exist."""
+    """Return the partition with the requested attributes. It is created if it does not exist."""
     partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
     given: dict[str, Any] = {
         "name": options.name,
@@ -138,8 +140,9 @@ def create(draft: Draft, pkey: int, options: Options) -> str:
 
 
 def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, first: int = 1) -> int:
-    """Create an empty partition with a free P_Key, the first from ``first`` on, and return the key.
-    Keys in quarantine, and keys that may still be in a port's table, are skipped."""
+    """Create an empty partition with the next free P_Key from ``first`` on, and return the P_Key. P_Keys in quarantine,
+    and P_Keys that may still be in a port's table, are not free.
+    """
     for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
         if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
             create(draft, pkey, options)
@@ -157,8 +160,9 @@ def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float 
 
 
 def release(draft: Draft, pkey: int, now_s: float, occupied: Occupied) -> str:
-    """End the quarantine of a P_Key without a partition. The operator confirms that ports that were
-    not read since the partition ended do not have the key."""
+    """End the quarantine of a P_Key without a partition. With this, the operator confirms that no port has the P_Key,
+    not even ports that were not read since the partition ended.
+    """
     if draft.partition(pkey) is not None:
         raise Refused(f"{pkey_text(pkey)} has a partition; it is not in quarantine")
     if draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
@@ -174,7 +178,7 @@ def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
 
 
 def set_everyone(draft: Draft, membership: str) -> str:
-    """Set the membership of ports that the default partition does not name: full or limited."""
+    """Set the membership (full or limited) in the default partition of all ports that it does not name."""
     if membership not in ("full", "limited"):
         raise InputError(f"membership {membership[:24]!r} is not possible; use full or limited")
     draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
@@ -182,7 +186,9 @@ def set_everyone(draft: Draft, membership: str) -> str:
 
 
 def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: str) -> str:
-    """Record ports that are out of use, by name; None: the port is in use again. ``text``: the line for the log."""
+    """Record that ports are isolated, or (value None) in use again. ``ports``: by the name that the client used.
+    ``text``: line for the log.
+    """
     draft.isolated |= ports
     return text
 
@@ -268,9 +274,10 @@ def check_keys(draft: Draft, occupied: Occupied) -> None:
 
 
 def check_manager(draft: Draft, manager: int) -> None:
-    """Raise :class:`Refused` if a change puts the port of the ``manager`` (0: unknown) into a
-    partition whose P_Key is at index 0 of its members' tables: management packets use the P_Key at
-    index 0, which must be the default one there."""
+    """Raise :class:`Refused` if a change adds the port of the subnet ``manager`` (0: unknown) to a partition whose
+    P_Key is at index 0 of its members' tables. Management packets use the P_Key at index 0, so the manager's port must
+    have the default P_Key there.
+    """
     wants = lambda p: p is not None and p.index0 and manager in p.members and p.pkey != DEFAULT_BASE
     for pkey, partition in draft.partitions.items():
         if wants(partition) and not wants(draft.base.partition(pkey)):
@@ -281,8 +288,9 @@ def check_manager(draft: Draft, manager: int) -> None:
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:
-    """Give tenants and partitions the contents of ``target``. P_Keys of ended partitions are in
-    quarantine. A P_Key or a port that belongs to another tenant now is :class:`Refused`."""
+    """Restore the tenants and partitions of ``target``. P_Keys of partitions that end thereby enter quarantine. Raises
+    :class:`Refused` if a P_Key or port of ``target`` now belongs to another tenant.
+    """
     for pkey, partition in sorted(target.partitions.items()):
         now = draft.partition(pkey)
         if now is not None and now.tenant and now.tenant != partition.tenant:
@@ -307,9 +315,10 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
 
 
 def undo(draft: Draft, rows: Rows, room: Room, now_s: float, later: Sequence[tuple[int, Rows]] = ()) -> str:
-    """Undo a revision, after the ``later`` revisions: each row that is still as the revision left
-    it is restored. P_Keys that end are in quarantine. A port that would return to its former tenant
-    although it belongs to another tenant now is :class:`Refused`."""
+    """Undo a revision: restore each row that no revision in ``later`` has changed. P_Keys of partitions that end
+    thereby enter quarantine. Raises :class:`Refused` if a port would return to its former tenant although it now
+    belongs to another tenant.
+    """
     draft.undo(rows, now_s + QUARANTINE_S, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:

@@ -1,4 +1,4 @@
-"""Refused packets, and partitions that do not isolate their members or do not work: findings for the operator."""
+"""Findings for the operator: refused packets, and partitions that do not isolate their members or do not work."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FindingLog:
 
 
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
-    """Return the errors in the partitions of ``state`` at the ports of ``view``."""
+    """Return the findings about the partitions of ``state`` on the ports of ``view``."""
     return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
 
 
@@ -107,8 +107,9 @@ def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s:
 
 
 def _default(state: State, view: SubnetView) -> list[Finding]:
-    """Return full members of the default partition, through which ports of different partitions can
-    exchange packets."""
+    """Return findings about full members of the default partition, through which ports of different partitions can
+    exchange packets.
+    """
     manager = view.manager
     name_of = lambda guid: view.ports[guid].name if guid in view.ports else guid_text(guid)
     named = [p for p in list(state.partitions.values()) if p.members and p.pkey != DEFAULT_BASE]
@@ -133,7 +134,9 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _unchecked(state: State, view: SubnetView) -> list[Finding]:
-    """Return members whose switch port does not check P_Keys: root on such a host can enter any partition."""
+    """Return a finding about members whose switch port does not check P_Keys: root on such a host can enter any
+    partition.
+    """
     guids = sorted(guid for guid in view.unchecked if state.memberships(guid) - {DEFAULT_BASE})
     if not guids:
         return []
@@ -173,7 +176,9 @@ def _index0(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _qos(state: State, view: SubnetView) -> list[Finding]:
-    """Return partitions that need more than a member's port supports: no path or group has this MTU or rate."""
+    """Return findings about partitions whose MTU or rate a member's port does not support, so that no path or group can
+    have it.
+    """
     out = []
     for partition in list(state.partitions.values()):
         mtu = partition.qos.codes[0]

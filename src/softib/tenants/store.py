@@ -43,7 +43,7 @@ _WAITED = re.compile(r"(; waits for [\d,]+ ports?: [0-9a-f, …]+)+\Z")
 
 
 def waits_for(guids: Collection[int]) -> str:
-    """Return the detail of a pending revision, which the next one replaces."""
+    """Return the detail text of a pending revision, which is removed when the revision gets another state."""
     shown = ", ".join(guid_text(g) for g in sorted(guids)[:4]) + (", …" if len(guids) > 4 else "")
     return f"waits for {counted(len(guids), 'port')}: {shown}"
 
@@ -104,7 +104,7 @@ class Store:
             raise InputError(f"{self.path}: cannot be used as the tenants' database: {_advised(error)}") from None
 
     def close(self) -> None:
-        """Close it, so that another process may open it."""
+        """Close the database, so that another process may open it."""
         for connection in (self._reading, self.db):
             connection.close()
         self._lock.close()
@@ -151,7 +151,7 @@ class Store:
         return state
 
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
-        """Return the newest revisions first, those older than ``before``."""
+        """Return at most ``most`` revisions that are older than ``before``, the newest first."""
         query = "SELECT * FROM revision WHERE id < ? ORDER BY id DESC LIMIT ?"
         return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
@@ -168,7 +168,7 @@ class Store:
         )
 
     def of_request(self, owner: str, request_id: str) -> Revision | None:
-        """Return the revision made by the request of this owner; within a transaction."""
+        """Return the revision that this owner's request made. Must be called within a transaction."""
         query = "SELECT * FROM revision WHERE owner = ? AND request_id = ?"
         row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
@@ -183,13 +183,14 @@ class Store:
         return [name for (name,) in self.read("SELECT name FROM account WHERE tenant = ? ORDER BY name", (tenant,))]
 
     def after(self, number: int) -> list[tuple[int, Rows]]:
-        """Return number and rows of the revisions after this one, the oldest first; within a
-        transaction."""
+        """Return number and rows of the revisions after this one, the oldest first. Must be called within a
+        transaction.
+        """
         query = "SELECT id, rows FROM revision WHERE id > ? ORDER BY id"
         return [(int(one), json.loads(rows)) for one, rows in self.db.execute(query, (number,))]
 
     def unprogrammed(self) -> list[Revision]:
-        """Return revisions that are only durable, or wait for members; the oldest first."""
+        """Return the revisions that are durable or pending, the oldest first."""
         rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
         return [_revision(row) for row in rows]
 
@@ -201,8 +202,9 @@ class Store:
 
     @contextmanager
     def transaction(self, waits: bool = True) -> Iterator[None]:
-        """Writes of the block are durable at its end, or have no effect (:class:`Unavailable`).
-        Without ``waits``, they may be lost in a power cut."""
+        """Run a block of writes as a transaction: at its end they are durable, or :class:`Unavailable` is raised and
+        they have no effect. Without ``waits``, they may be lost in a power failure.
+        """
         try:
             with self._writes:
                 self.db.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
@@ -229,7 +231,7 @@ class Store:
         return ""
 
     def write(self, rows: Rows) -> None:
-        """Write the rows of a change; within a transaction."""
+        """Write the rows of a change. Must be called within a transaction."""
         for name, _, after in rows.get("tenant", []):
             self._row("tenant", "name = ?", [name], after and [name, after["limit"], json.dumps(after["ports"])])
         for pkey, _, after in rows.get("partition", []):
@@ -259,14 +261,15 @@ class Store:
         rows: Rows,
         detail: str = "",
     ) -> int:
-        """Enter a revision; within a transaction. Returns its number."""
+        """Add a revision and return its number. Must be called within a transaction."""
         values = (None, at_s, actor, action, request_id, owner, digest, "durable", detail, None, json.dumps(rows))
         done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return int(done.lastrowid or 0)
 
     def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
-        """Set the state of revisions, and add ``detail`` to their text, which then omits the ports
-        for which they waited; within a transaction."""
+        """Set the state of revisions and append ``detail`` to their text, from which the ports for which they waited
+        are removed. Must be called within a transaction.
+        """
         self.db.executemany(
             "UPDATE revision SET state = ?, settled_s = ?, detail = without_waiting(detail) || ? WHERE id = ?",
             [(state, at_s, f"; {detail}" if detail else "", number) for number in numbers],
@@ -309,8 +312,7 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
 
 
 def _fitting(number: int) -> int:
-    """Return the number, or the nearest one that SQLite can store: a number from a client may be
-    larger than that of any revision."""
+    """Return the number, or the nearest number that SQLite can store, because a client may send any number."""
     return max(-MOST, min(number, MOST))
 
 

@@ -4,8 +4,8 @@
  * interpreter that this program replaced. Open descriptors of this program are locks on ports,
  * which the kernel releases at exit. COMMAND is only for ps.
  *
- * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM and
- * SIGHUP are passed on, and the exit code is the program's, or 128 + the signal that ended it.
+ * Signals and exit codes are those of softib.live.launch.preload.run_attached: only the program reacts to Ctrl-C,
+ * SIGTERM and SIGHUP are passed on to it, and the exit code is the program's, or 128 + the signal that ended it.
  *
  * SOFTIB_NETWORK is the descriptor of the connection to the node's network, if the program uses it (softib run --net);
  * if the network ends before the program, one line reports it. SOFTIB_FAILED is the end of a line that is printed if
@@ -44,8 +44,8 @@ static void pass_on(int number)
     errno = before;
 }
 
-/* As in softib.live.launch.child_watchdog.living: the daemon holds the lock, and the socket is not another
- * daemon's. */
+/* Return whether the fabric is alive, as softib.live.launch.child_watchdog.living does: its daemon holds the lock, and
+ * the socket belongs to no other daemon. */
 static bool is_alive(void)
 {
     char path[4096];
@@ -164,8 +164,8 @@ static void open_descriptors(struct others *others, int first)
         others->fds[i].fd = (int)syscall(SYS_pidfd_open, others->pids[i], 0);
 }
 
-/* Wait, and replace processes that have ended by other processes of their sessions: daemon(3) forks, calls setsid,
- * and forks again. */
+/* Wait for changes. Replace each process in the list that has ended by another process of its session: daemon(3) forks,
+ * calls setsid, and forks again, so the first processes end. */
 static void look(struct others *others)
 {
     int before = others->count, kept = 0;

@@ -38,7 +38,7 @@ def _name(loc: Sequence[int | str]) -> str:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Turn softib's errors, and bodies that do not match, into answers."""
+    """Turn softib's errors, and errors about invalid bodies, into answers."""
 
     @app.exception_handler(SoftibError)
     async def refused(request: Request, error: SoftibError) -> JSONResponse:

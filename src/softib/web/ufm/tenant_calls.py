@@ -1,5 +1,6 @@
-"""softib's own interface to partitions as a service: tenants, allotted P_Keys, revisions, findings,
-isolation, dry runs, accounts, import and export."""
+"""softib's own REST interface to partitions as a service: tenants, assigned P_Keys, revisions, findings, isolation, dry
+runs, accounts, import and export.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ class _Isolation(BaseModel):
 
 
 class _Restored(BaseModel):
-    """``rows`` after a dry run, ``revision`` after a change."""
+    """The answer has ``rows`` after a dry run, and ``revision`` after a change."""
 
     rows: Rows | None = None
     revision: int | None = None
@@ -286,7 +287,9 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
-        """Permit a P_Key to be assigned again, because the ports that do not answer do not have it."""
+        """End the quarantine of a P_Key. With this, the operator confirms that ports that do not answer do not have
+        it.
+        """
         operator_of(request)
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.release(draft, key, service.clock(), service.quarantine.occupied)
@@ -294,10 +297,10 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> _Isolation:
-        """Read the tables of all ports, and list the ports that can exchange packets with these
-        although no partition contains both. ``pairs`` counts them; ``exceptions``: paths to the
-        subnet manager. ``isolated`` is null while a port does not answer, or if no port is
-        given."""
+        """Read the tables of all ports, and list the pairs of a given port and another port that can exchange packets
+        although no partition contains both. ``pairs``: number of these pairs. ``exceptions``: pairs with the subnet
+        manager's port. ``isolated`` is null while a port does not answer, or if no port is given.
+        """
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         found = service.isolation(guids)
