@@ -21,11 +21,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from softib.live.instances import Instance
 from softib.live.proc import descendants, has_ended, working_directory
 
-__all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "end_with_parent", "living", "wait_with"]
+__all__ = [
+    "PASSED_ON",
+    "StaleDirs",
+    "adopt_orphans",
+    "control_inode",
+    "end",
+    "end_with_parent",
+    "living",
+    "pass_on",
+    "wait_with",
+]
 
 
 NAME = re.compile(r"sys-(\d+)")
@@ -47,6 +58,17 @@ def end_with_parent() -> None:
     """In a new child: be sent SIGTERM when the parent's thread that started it ends, for any reason; also after
     an exec."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+"""Signals to ``softib run`` that its program receives too."""
+
+
+def pass_on(send: Callable[[int], object]) -> dict[int, Any]:
+    """Call ``send`` with each of :data:`PASSED_ON` that arrives; return the previous handlers. SIGHUP stays ignored
+    under nohup(1), which ignores it for the program too."""
+    handled = [n for n in PASSED_ON if n == signal.SIGTERM or signal.getsignal(n) != signal.SIG_IGN]
+    return {n: signal.signal(n, lambda number, _: send(number)) for n in handled}
 
 
 class StaleDirs:
@@ -183,12 +205,12 @@ def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
 def main(pids: Sequence[int]) -> int:
     """End ``pids``; return the exit code of the one that is a child of this process, otherwise 0."""
 
-    def pass_on(number: int, _: object) -> None:
+    def send(number: int) -> None:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
-    signal.signal(signal.SIGTERM, pass_on)
+    pass_on(send)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as softib-wait: the terminal also sends it to the program
     code, others = 0, set(pids)
 

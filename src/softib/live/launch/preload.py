@@ -16,7 +16,7 @@ from pathlib import Path
 
 from softib.errors import InputError, os_reason
 from softib.live import instances
-from softib.live.launch.child_watchdog import StaleDirs, adopt_orphans, wait_with
+from softib.live.launch.child_watchdog import PASSED_ON, StaleDirs, adopt_orphans, pass_on, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
@@ -133,7 +133,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
     preload = _preload(Path(program), options, "SOFTIB_RECORD" in {**os.environ, **env})
     stale = StaleDirs() if options.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal also sends it to the program
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be passed on
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until they can be passed on
     try:
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
         if options.held is not None:
@@ -141,12 +141,13 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
         child = _start(program, command, around, options)
         if options.held is not None:
             _become_waiter(child.pid, command, options.held, options)
-        terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        handlers = pass_on(child.send_signal)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             code = _wait(child, options, stale)
         finally:
-            signal.signal(signal.SIGTERM, terminated)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
     except OSError as error:
         raise InputError(f"{program}: {os_reason(error)}") from None
     finally:
@@ -209,7 +210,7 @@ def _start(
 
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         if options.enter is not None:
             options.enter()
         if enter is not None:

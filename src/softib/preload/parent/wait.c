@@ -4,8 +4,8 @@
  * interpreter that this program replaced. Open descriptors of this program are locks on ports,
  * which the kernel releases at exit. COMMAND is only for ps.
  *
- * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is
- * passed on, and the exit code is the program's, or 128 + the signal that ended it.
+ * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM and
+ * SIGHUP (unless nohup ignores it) are passed on, and the exit code is the program's, or 128 + the signal that ended it.
  *
  * SOFTIB_NETWORK is the descriptor of the connection to the node's network, if the program uses it (softib run --net);
  * if the network ends before the program, one line reports it. SOFTIB_FAILED is the end of a line that is printed if
@@ -186,6 +186,17 @@ static void look(struct others *others)
     others->count = kept;
 }
 
+/* Set the action for SIGHUP, unless it is ignored: nohup(1) ignores it for this process and the program. */
+static void handle_hangup(void (*handler)(int))
+{
+    struct sigaction act;
+
+    if (sigaction(SIGHUP, NULL, &act) < 0 || act.sa_handler == SIG_IGN)
+        return;
+    act = (struct sigaction){ .sa_handler = handler };
+    sigaction(SIGHUP, &act, NULL);
+}
+
 /* Stay in the background while processes that left the program run, and end them after their fabric. */
 static void guard(void)
 {
@@ -198,6 +209,7 @@ static void guard(void)
         return;
     setsid();
     signal(SIGTERM, SIG_DFL);
+    handle_hangup(SIG_DFL);
     /* The guard closes the ends of pipes and the locks on ports. */
     if (syscall(SYS_close_range, 0, ~0U, 0) < 0 || open("/dev/null", O_RDWR) != 0 || dup(0) < 0 || dup(0) < 0)
         _exit(0);
@@ -226,8 +238,10 @@ int main(int argc, char **argv)
         fabric = NULL;
     signal(SIGINT, SIG_IGN);
     sigaction(SIGTERM, &act, NULL);
+    handle_hangup(pass_on);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* the interpreter blocked these signals before the program began */
     watch(network ? atoi(network) : -1);
     while (waitpid(child, &status, 0) < 0)
@@ -235,7 +249,7 @@ int main(int argc, char **argv)
             return 2;
     guard();
     code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM)
+    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
         fprintf(stderr, "softib: %s ended with exit code %d; %s\n", argv[2], code, failed);
     return code;
 }
