@@ -1,4 +1,4 @@
-"""A fabric in a browser."""
+"""Serve a fabric to browsers and REST clients."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def prepared(
     steps: Steps = unwatched,
     mkey: int = 0,
 ) -> Served:
-    """Return a source of :func:`serve` with its arguments, before it is read. ``mkey``: the M_Key of its manager."""
+    """Return a source of :func:`serve` with its arguments checked, before it is read. ``mkey``: the M_Key of the
+    subnet's manager."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g} is out of range; use {LEAST_S:g} to {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
@@ -105,7 +106,7 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 REPORT_S = 60.0
 """Age up to which a report is reused, because making one takes seconds (for large fabrics a minute)."""
 MAP = "/?bare"
-"""Return the page with only the map."""
+"""Address of the page that shows only the map."""
 
 
 def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:

@@ -1,4 +1,4 @@
-"""A running fabric as any other source: a copy of its arrays at one moment.
+"""A running fabric as a source of a fabric: a copy of its arrays at one moment.
 
 It contains what discovery would find: a cable whose ends are not LinkUp (failed, disabled, remote
 end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
@@ -40,10 +40,10 @@ def read(instance: Instance) -> ReadResult:
     """Return a private copy of the fabric of ``instance``: tables, states and counters as they are
     now.
 
-    ``extra["path_sls"]`` queries its subnet administration for the SLs of all paths between the ends
-    of a graph (:func:`softib.live.sa_client.path_sls`), ``extra["pair_sls"]`` for those of
-    some pairs (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` if its configuration keeps
-    changing, or its daemon has ended.
+    ``extra["path_sls"]`` is a function that queries the subnet administrator for the SLs of all paths between the ends
+    of a graph (:func:`softib.live.sa_client.path_sls`). ``extra["pair_sls"]`` queries the SLs of some pairs
+    (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` if its configuration keeps changing, or its
+    daemon has ended.
     """
     fabric, status = _still(instance)
     of_source = fabric.source.records & {"lengths"}
@@ -63,7 +63,7 @@ def read(instance: Instance) -> ReadResult:
 def _still(instance: Instance) -> tuple[Fabric, dict[str, Any]]:
     """Return a consistent copy and the daemon's status: its configuration epoch is the same before and after the copy.
 
-    (The epoch in the mapping lags behind the daemon's writes by one step of its loop.)
+    (The epoch in the mapping is not enough: it is written up to one step of the loop after the change.)
     """
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]

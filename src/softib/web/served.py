@@ -102,8 +102,9 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Return whether :attr:`explain` can answer. The fabric of a file is routed on request; a
-        running fabric needs tables in its switches."""
+        """Return whether :attr:`explain` can answer. softib routes the fabric of a file if necessary; a running fabric
+        needs forwarding tables in its switches.
+        """
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
@@ -112,7 +113,7 @@ class Served:
 
     @property
     def age_s(self) -> float:
-        """Return the age of the last round."""
+        """Return the seconds since the last round."""
         return max(0.0, self.clock() - self.now.time_s)
 
     @property
@@ -147,9 +148,10 @@ class Served:
         return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self, whole: bool = False) -> Now:
-        """Read one round, or one reading; with ``whole`` also the cables and tables. Raises the
-        errors of the reader the first time; later, the previous state stays, and the reason is
-        reported."""
+        """Read a changing source for one round, or another source completely; with ``whole``, also read the cables and
+        tables. The first call raises the errors of the reader. Later calls keep the previous state after an error and
+        report the reason.
+        """
         before = self._now
         try:
             if self.collector is None:
@@ -172,11 +174,12 @@ class Served:
 
     @staticmethod
     def _standing(before: Now, now: Now) -> Now:
-        """Return ``now`` with findings of ``before`` that are still valid, unchanged if they are the
-        same."""
+        """Return ``now`` with the findings of ``before`` that are still valid. If the findings are the same as before,
+        use the same objects.
+        """
         if now.seen is before.seen and (now.rules, now.checks) == (before.rules, before.checks):
             now = replace(now, standing=before.standing)
-            now.__dict__["findings"] = before.findings  # made once a change
+            now.__dict__["findings"] = before.findings  # the same objects until a change
             return now
         now = replace(now, standing=tuple(f for f in before.findings if says_down(f) is not None))
         standing = (before.findings, before.seen.down, before.seen.removed)
@@ -283,7 +286,7 @@ class Served:
         self._now, self._result = now, result
 
     def _stated_of(self, result: ReadResult) -> Callable[[], PortsSeen | None]:
-        """Return the data of ports in a file, read once, on request."""
+        """Return a function that reads the data of ports in a file. The file is read only once."""
         stated = self.stated
         if stated is None:
             return lambda: None

@@ -151,7 +151,7 @@ def _history(
 
 
 def _lids_moved(kept: History, begin_ns: int, end_ns: int) -> bool:
-    """Return whether any port had two LIDs in that time."""
+    """Return whether the LID of any port changed in that time."""
     times = kept.topologies().tolist()
     inside = [t for t in times if begin_ns <= t <= end_ns]
     before = [t for t in times if t < begin_ns][-1:]

@@ -41,7 +41,7 @@ PART = 16 << 20
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Address and port of ``ADDRESS[:PORT]``."""
+    """Return (address, port) of a text ``ADDRESS[:PORT]``."""
     address, colon, port = text.partition(":")
     if colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InputError(f"{text!r}: after the colon use a port from 1 to 65535")
@@ -88,7 +88,7 @@ def nvme_connect(
 
 
 class NvmeDisk(Suggests):
-    """A connected namespace; :func:`nvme_connect` makes it."""
+    """A connected namespace, as :func:`nvme_connect` returns it."""
 
     def __init__(self, entries: Sequence[Entry], host: object, namespace: int, depth: int, queues: int, notice: Notice):
         from softib.ulp.nvmeof.host.disk import Disk
@@ -133,7 +133,7 @@ class NvmeDisk(Suggests):
         self._disk.write(offset, data, through)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Let the target compare, and return whether the namespace holds ``data`` at ``offset``."""
+        """Return whether the namespace holds ``data`` at ``offset``. The target compares, so no data is read."""
         return self._disk.compare(offset, data)
 
     def read_file(self, file: str | os.PathLike[str], offset: int = 0, size: int | None = None) -> int:

@@ -97,7 +97,7 @@ def _print(operation: str, offset: int, size: int, seconds: float, as_json: bool
 @click.argument("address", metavar="ADDRESS[:PORT]")
 @json_option
 def discover(address: str, as_json: bool) -> int:
-    """List the subsystems of a target and the ports on which they are."""
+    """List the subsystems of a target, and the ports that serve each."""
     import softib
 
     softib.on_compiling(Compiling())

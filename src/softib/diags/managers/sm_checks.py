@@ -31,8 +31,9 @@ SL_WITHOUT_WEIGHT = code(
 
 
 def sl_findings(troubles: Sequence[Any]) -> list[Finding]:
-    """Return a finding for each of the subnet manager's ``SlTrouble`` (SL, its user, the first
-    port, how many more of its kind)."""
+    """Return a finding for each ``SlTrouble`` of the subnet manager. It has the SL, the user of the SL, the first port,
+    and the number of other ports with the same fault.
+    """
     return [
         finding(
             SL_DROPPED if t.what == "drops it" else SL_WITHOUT_WEIGHT,
@@ -73,11 +74,11 @@ SM_ON_COMPUTE_NODE = code(
 )
 
 COMPUTE_CLASS = 8
-"""Number of hosts with names that differ only in numbers from which they count as compute nodes."""
+"""Hosts whose names differ only in numbers count as compute nodes if there are at least this many."""
 
 
 def subnet_managers(c: Context) -> Iterator[Finding]:
-    """Apply all rules to the listed SMs. No findings if the source does not record SMs."""
+    """Apply all rules to the listed SMs. There are no findings if the source does not record SMs."""
     view = c.view
     sms = list(view.fabric.source.sms if c.sms is None else c.sms)
     if c.sms is None and not sms and "sm" not in view.records:
@@ -93,7 +94,9 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
 
 
 def _by_subnet(c: Context, sms: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return the managers of each subnet with a master; one list if only one subnet has a master."""
+    """Return one list of managers for each subnet with a master. If only one subnet has a master, return one list with
+    all managers.
+    """
     f = c.view.fabric
     subnet = subnet_of(f)
 

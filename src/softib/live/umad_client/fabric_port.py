@@ -1,5 +1,5 @@
-"""A umad device of a host of a running fabric, opened from outside: the messages of
-``libsoftib-umad.so`` without the library."""
+"""A umad device of a host of a running fabric, for a process that was not started with ``softib run``. It exchanges the
+messages of ``libsoftib-umad.so`` without that library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOCAL_WINDOW = 96
 """Number of requests on the wire at a time: their answers fit into the socket's buffer (212,992
 bytes hold about 270)."""
 PATIENCE_MS = 20
-"""Time limit of the wait for outstanding requests without any arrival."""
+"""Time without an arriving MAD after which outstanding requests are no longer awaited."""
 
 
 class FabricPort(UmadPort):
@@ -80,7 +80,8 @@ class FabricPort(UmadPort):
         """Do nothing, since this is not a manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Without RMPP, no message is longer than a MAD: so the daemon has ended, or a signal arrived."""
+        """Handle a message that cannot be read. Without RMPP no message is longer than a MAD, so the daemon has ended,
+        or a signal arrived."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")
@@ -140,7 +141,7 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
 
 def other_subnets(instance: Instance) -> str:
     """Return a line with the subnets of the running fabric that a :class:`FabricPort` on the first
-    host cannot reach; "" if it reaches all."""
+    host cannot reach; "" if there are none."""
     from softib.fabric.subnets import managed_subnets, master_port
     from softib.live.shared_fabric import SharedFabric
 

@@ -34,7 +34,7 @@ __all__ = ["TargetServer"]
 LOOK_S = 0.5
 """Interval of the checks of files and hosts."""
 CONNECT_S = 10.0
-"""Time limit of a new connection to send its Connect command."""
+"""Time within which a new connection must send its Connect command."""
 
 
 class TargetServer:
@@ -76,7 +76,7 @@ class TargetServer:
         self._lock = threading.Lock()
 
     def serve(self, until: Callable[[], bool]) -> None:
-        """Serve until ``until`` returns true; it is called twice a second."""
+        """Serve until ``until`` returns true; ``until`` is called twice a second."""
         look_s = 0.0
         while not until():
             event = self._channel.get(LOOK_S)
@@ -196,7 +196,7 @@ class TargetServer:
 
 
 def state_of(text: str) -> AnaState:
-    """Return the state named by the user. Raises :class:`InputError`."""
+    """Return the asymmetric access state that the user's text names. Raises :class:`InputError`."""
     names = {state.name.lower().replace("_", "-"): state for state in AnaState}
     if text not in names:
         raise InputError(f"access state {shown(text)!r} does not exist; use one of {', '.join(names)}")
