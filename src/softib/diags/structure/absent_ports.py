@@ -35,6 +35,8 @@ class Absent:
     """Whether the rows of its names are cabled to each other."""
     across: bool = False
     """Whether hosts are numbered across the leaves, so that its neighbours in name are on other leaves."""
+    at_edge: bool = False
+    """Whether its neighbours in name are on different nodes, so that its ports are beside those of one of them."""
     sure: bool = True
     """False if switches in reserve would leave the same ports free."""
 
@@ -84,6 +86,7 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
     if len(whole) == 2 and view.is_switch[before]:  # spare ports after the last peer do not count
         whole = [e for e in whole if in_use_elsewhere(view, rank, e)]
     if len(whole) == 1:
+        absent.at_edge = True
         _note(view, absent, whole[0])
 
 
