@@ -158,10 +158,10 @@ def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bo
     return len(absent.ports) >= max(least, share * absent.port_count)
 
 
-def _start(view: FabricView, labels: Labels, made: NodeClass) -> float:
+def _start(view: FabricView, labels: Labels, node_class: NodeClass) -> float:
     """Return the number at which a site begins to count: the lowest in the rows of its other
     switches, or of its hosts if there are none."""
-    others = [x for x in labels.classes if x is not made and not x.by_ports]
+    others = [x for x in labels.classes if x is not node_class and not x.by_ports]
     switches = [x for x in others if view.is_switch[x.nodes[0]]]
     return min((_lowest_number([view.names[n] for n in x.nodes]) for x in switches or others), default=math.inf)
 
@@ -172,25 +172,25 @@ def _lowest_number(names: list[str]) -> int:
     return int(numbers[:, numbers.min(axis=0) < numbers.max(axis=0)].min())
 
 
-def _in_its_run(view: FabricView, made: NodeClass, gap: Gap) -> bool:
+def _in_its_run(view: FabricView, node_class: NodeClass, gap: Gap) -> bool:
     """Return whether the number of ``gap`` is within the row of names that differ only in another
     number. Beside its end, it is if most rows continue and the row is on several leaves (the
     adapters of a host): leaves filled to different heights are the design of the site."""
-    x = made.numbers[:, gap.along]
+    x = node_class.numbers[:, gap.along]
     if len(np.unique(x)) == len(x):
         return True
-    numbers = made.numbers[made.nodes == gap.before][0].copy()
+    numbers = node_class.numbers[node_class.nodes == gap.before][0].copy()
     numbers[gap.along] = gap.number
     for t in np.delete(np.arange(len(numbers)), gap.along).tolist():
-        others = np.delete(made.numbers, t, axis=1)
+        others = np.delete(node_class.numbers, t, axis=1)
         of_row = (others == np.delete(numbers, t)).all(axis=1)
-        row = made.numbers[of_row, t]
+        row = node_class.numbers[of_row, t]
         if not len(row) or not row.min() - 1 <= numbers[t] <= row.max() + 1:
             return False
         if not row.min() <= numbers[t] <= row.max():
             lines = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
-            having = np.unique(lines[made.numbers[:, t] == numbers[t]])
-            leaves = {_leaf_of(view, n)[0] for n in made.nodes[of_row].tolist()}
+            having = np.unique(lines[node_class.numbers[:, t] == numbers[t]])
+            leaves = {_leaf_of(view, n)[0] for n in node_class.nodes[of_row].tolist()}
             if 2 * len(having) <= lines.max() + 1 or len(leaves) < min(2, len(row)):
                 return False
     return True

@@ -28,7 +28,7 @@ FEW = 3
 SPARE_HITS = 3
 """… and the minimum number by which correct predictions exceed parameters: two points always define a line."""
 
-BY_CHANCE = 0.01
+EXPECTED_RANDOM = 0.01
 """Expected number of equally good rules in arbitrary cabling, up to which a rule counts although the
 other ports of its pool have none."""
 
@@ -110,51 +110,70 @@ def _pools(
 
 
 def _learn(
-    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+    view: FabricView,
+    labels: Labels,
+    node_class: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return (port rows, expected peers) of each rule found: one for all ``ports`` of the class if
     it holds, else one per port. If these together predict few more cables than rules of shuffled
     cables do, the cabling is arbitrary: only rules that chance does not explain are returned."""
-    rows = _port_rows(view, made, ports)[0]
+    rows = _port_rows(view, node_class, ports)[0]
     rows = rows[peer[rows] >= 0]
     peers = len(np.unique(peer[rows]))
     for learn in (_of_all, _of_each):
-        rules = learn(view, labels, made, target, ports, peer)
-        likely = [_by_chance([rule], peer, peers) * len(ports) > BY_CHANCE for rule in rules]
+        rules = learn(view, labels, node_class, target, ports, peer)
+        likely = [_random_probability([rule], peer, peers) * len(ports) > EXPECTED_RANDOM for rule in rules]
         if any(likely) and not _beats_shuffled(
-            rules, peer, rows, peers, partial(learn, view, labels, made, target, ports)
+            rules, peer, rows, peers, partial(learn, view, labels, node_class, target, ports)
         ):
-            rules = [rule for rule, by_chance in zip(rules, likely, strict=True) if not by_chance]
+            rules = [rule for rule, is_likely in zip(rules, likely, strict=True) if not is_likely]
         if rules:
             return [(of, predicted) for of, predicted, _ in rules]
     return []
 
 
 def _of_all(
-    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+    view: FabricView,
+    labels: Labels,
+    node_class: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
 ) -> list[Rule]:
     """Return the common rule of all ``ports``, if there is one."""
     if target is None or len(ports) < 2:
         return []
-    rows, members, numbers = _port_rows(view, made, ports)
-    pool = made.renumbered(numbers, made.nodes[members])
+    rows, members, numbers = _port_rows(view, node_class, ports)
+    pool = node_class.renumbered(numbers, node_class.nodes[members])
     # The offset of the peer's portnum in the pool, if the peers' ports are in the pool.
     peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
-    predicted = _expected_of(pool, made is target, target, labels, peer[rows], peer_portnum)
+    predicted = _expected_of(pool, node_class is target, target, labels, peer[rows], peer_portnum)
     return [] if predicted is None else [(rows, predicted, numbers.shape[1])]
 
 
 def _of_each(
-    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+    view: FabricView,
+    labels: Labels,
+    node_class: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
 ) -> list[Rule]:
     """Return the rule of each of ``ports`` that has one."""
     rules = []
     for portnum in ports:
-        rows, members, _ = _port_rows(view, made, [portnum])
+        rows, members, _ = _port_rows(view, node_class, [portnum])
         predicted, slopes = None, 0
         if target is not None:
-            of = made if len(rows) == len(made.nodes) else made.renumbered(made.numbers[members], made.nodes[members])
-            predicted, slopes = _expected_of(of, made is target, target, labels, peer[rows]), of.numbers.shape[1]
+            of = (
+                node_class
+                if len(rows) == len(node_class.nodes)
+                else node_class.renumbered(node_class.numbers[members], node_class.nodes[members])
+            )
+            predicted, slopes = _expected_of(of, node_class is target, target, labels, peer[rows]), of.numbers.shape[1]
         if predicted is None:
             predicted, slopes = _one_peer(peer[rows]), 0
         if predicted is not None:
@@ -168,18 +187,18 @@ def _beats_shuffled(
     """Return whether ``rules`` predict :data:`MIN_SHARE` of the cables of ``rows`` that the rules of
     shuffled cables do not: with few switches, chance alone gives many ports a rule."""
     hits = _hits(rules, peer)
-    if hits == len(rows) or _by_chance(rules, peer, peers) <= BY_CHANCE:
+    if hits == len(rows) or _random_probability(rules, peer, peers) <= EXPECTED_RANDOM:
         return True
-    rng, by_chance, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
+    rng, random_hits, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
     for _ in range(SHUFFLES):
         shuffled[rows] = rng.permutation(peer[rows])
-        by_chance = max(by_chance, _hits(learn(shuffled), shuffled))
-        if hits < MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance:
+        random_hits = max(random_hits, _hits(learn(shuffled), shuffled))
+        if hits < MIN_SHARE * len(rows) + (1 - MIN_SHARE) * random_hits:
             return False
     return True
 
 
-def _by_chance(rules: list[Rule], peer: np.ndarray, peers: int) -> float:
+def _random_probability(rules: list[Rule], peer: np.ndarray, peers: int) -> float:
     """Return an upper bound of the probability that ``rules`` predict as many ports whose cables lead
     to any of ``peers``: their constants and the digits of their slopes fit themselves."""
     ports = sum(int((peer[rows] >= 0).sum()) for rows, _, _ in rules)
