@@ -206,9 +206,9 @@ def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> It
         return
     always = used[kind].mean(axis=0) >= ALIKE
     gaps = np.argwhere(always & ~used[kind])
-    if not always.any() or len(gaps) > max(1, FEW * len(kind) * int(always.sum())):
-        return
-    first = int(np.argmax(always))  # free ports at the end of a row of hosts are spare, at its start they are gaps
+    if always.sum() < ALIKE * usual or len(gaps) > max(1, FEW * len(kind) * int(always.sum())):
+        return  # hosts at arbitrary ports, or leaves that are partly filled
+    first = int(np.argmax(always))  # spare ports are at the end of a row of hosts, not at its start
     for i, number in gaps.tolist():
         leaf = int(leaves[kind[i]])
         port = int(f.node_base[leaf]) + number

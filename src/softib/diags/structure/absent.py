@@ -6,13 +6,14 @@ sites skip numbers, and free ports may be spare.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.labels import Labels, NodeClass, make_class
+from softib.diags.labels import LONGEST, Labels, NodeClass, make_class
 from softib.diags.structure.absent_ports import (
     ALL_FREE,
     MIN_ROW,
@@ -91,6 +92,12 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             known = found.get(name)
             shared = view.names[gap.before] in view.host_descriptions
             at_end = not 0 < gap.nth < gap.step
+            if (
+                gap.beyond
+                and gap.nth < 0
+                and _lowest_number([name, view.names[gap.before]]) < _start(view, labels, made)
+            ):
+                continue
             if (at_end and not view.is_switch[gap.before]) or (
                 known and (gap.before in known.neighbours or not shared)
             ):
@@ -102,6 +109,8 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                     strides[gap.along] = HostStride(view, made, gap.along)
                 if is_free(view, port := strides[gap.along].port_of(gap.before, gap.after, gap.number)):
                     absent.ports, absent.port_count, absent.across = [port], 1, True
+            if absent.at_edge and view.is_host[gap.before] and not _in_its_run(view, made, gap):
+                continue
             if at_end and not (absent.ports and in_use_elsewhere(view, rank, absent.ports, gap.beyond)):
                 if not gap.beyond or not left_by_a_switch(view, rank, absent):
                     continue
@@ -149,6 +158,44 @@ def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bo
         least = MIN_PORTS_OF_SHORT_ROW
     share = ALL_FREE if gap.dense else 1.0
     return len(absent.ports) >= max(least, share * absent.port_count)
+
+
+def _start(view: FabricView, labels: Labels, node_class: NodeClass) -> float:
+    """Return the number at which a site begins to count: the lowest in the rows of its other
+    switches, or of its hosts if there are none."""
+    others = [x for x in labels.classes if x is not node_class and not x.by_ports]
+    switches = [x for x in others if view.is_switch[x.nodes[0]]]
+    return min((_lowest_number([view.names[n] for n in x.nodes]) for x in switches or others), default=math.inf)
+
+
+def _lowest_number(names: list[str]) -> int:
+    """Return the lowest number by which ``names`` of one form differ."""
+    numbers = np.array([[min(int(x), LONGEST) for x in _NUMBER.findall(n)] for n in names], np.int64)
+    return int(numbers[:, numbers.min(axis=0) < numbers.max(axis=0)].min())
+
+
+def _in_its_run(view: FabricView, node_class: NodeClass, gap: Gap) -> bool:
+    """Return whether the number of ``gap`` is within the row of names that differ only in another
+    number. Beside its end, it is if most rows continue and the row is on several leaves (the
+    adapters of a host): leaves filled to different heights are the design of the site."""
+    x = node_class.numbers[:, gap.along]
+    if len(np.unique(x)) == len(x):
+        return True
+    numbers = node_class.numbers[node_class.nodes == gap.before][0].copy()
+    numbers[gap.along] = gap.number
+    for t in np.delete(np.arange(len(numbers)), gap.along).tolist():
+        others = np.delete(node_class.numbers, t, axis=1)
+        of_row = (others == np.delete(numbers, t)).all(axis=1)
+        row = node_class.numbers[of_row, t]
+        if not len(row) or not row.min() - 1 <= numbers[t] <= row.max() + 1:
+            return False
+        if not row.min() <= numbers[t] <= row.max():
+            lines = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
+            having = np.unique(lines[node_class.numbers[:, t] == numbers[t]])
+            leaves = {_leaf_of(view, n)[0] for n in node_class.nodes[of_row].tolist()}
+            if 2 * len(having) <= lines.max() + 1 or len(leaves) < min(2, len(row)):
+                return False
+    return True
 
 
 def _host_classes(view: FabricView) -> Iterator[NodeClass]:
@@ -232,8 +279,8 @@ def _ends(
 
 
 def name_between(before: str, after: str, k: int, gap: int) -> str | None:
-    """Return the name that is ``k`` of ``gap`` equal steps from ``before`` to ``after``; None if the numbers do not
-    have equal steps.
+    """Return the name ``k`` of ``gap`` steps from ``before`` to ``after``, None if the numbers do
+    not have equal steps, or the name would have a negative number.
 
     Other numbers that differ (racks) keep the value of ``before``.
     """
@@ -242,6 +289,8 @@ def name_between(before: str, after: str, k: int, gap: int) -> str | None:
     numbers = []
     for a, b in zip(low, high, strict=True):
         if int(b) - int(a) == gap:
+            if int(a) + k < 0:
+                return None
             numbers.append(str(int(a) + k).zfill(len(a) if a.startswith("0") or len(a) == len(b) else 0))
             stepped = True
         else:

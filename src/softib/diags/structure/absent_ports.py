@@ -36,7 +36,9 @@ class Absent:
     in_grid: bool = False
     """Whether the switches of its rows of names are cabled to each other."""
     across: bool = False
-    """Whether hosts are numbered across the leaves, so that its neighbours in the row of names are on other leaves."""
+    """Whether hosts are numbered across the leaves, so that its neighbours in name are on other leaves."""
+    at_edge: bool = False
+    """Whether its neighbours in name are on different nodes, so that its ports are beside those of one of them."""
     sure: bool = True
     """False if the ports may be free because they are reserved for switches that are not yet installed."""
 
@@ -87,6 +89,7 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
     if len(whole) == 2 and view.is_switch[before]:  # ports after the last peer are spare unless other switches use them
         whole = [e for e in whole if in_use_elsewhere(view, rank, e)]
     if len(whole) == 1:
+        absent.at_edge = True
         _note(view, absent, whole[0])
 
 

@@ -7,8 +7,10 @@ each port that it does not predict correctly is suspect. No plan is needed, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import comb, log
+from functools import partial
+from math import comb, exp, log
 
 import numpy as np
 
@@ -29,7 +31,7 @@ SPARE_HITS = 3
 always predicts two points.
 """
 
-BY_CHANCE = 0.01
+EXPECTED_RANDOM = 0.01
 """Expected number of equally good rules in arbitrary cabling, up to which a rule counts although the
 other ports of its pool have none."""
 
@@ -38,6 +40,10 @@ SHUFFLES = 3
 
 SURE_HITS, SURE_SHARE = 7, 0.95
 """Minimum number of ports that a rule must predict, and their minimum share, for the rule to report a single cable."""
+
+
+Rule = tuple[np.ndarray, np.ndarray, int]
+"""Port rows, the node expected at the other end of each, and the number of slopes."""
 
 
 @dataclass
@@ -110,41 +116,70 @@ def _pools(
 
 
 def _learn(
-    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+    view: FabricView,
+    labels: Labels,
+    node_class: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return (port rows, expected peers) of each rule found: one for all ``ports`` of the class if
     it holds, else one per port. If these together predict few more cables than rules of shuffled
     cables do, the cabling is arbitrary: only rules that chance does not explain are returned."""
-    rows, members, numbers = _port_rows(view, made, ports)
-    of_pool = peer[rows]
-    if target is not None and len(ports) > 1:
-        pool = made.renumbered(numbers, made.nodes[members])
-        # Offset of the peer's portnum in the pool, if the peers' ports are in the pool.
-        peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
-        predicted = _expected_of(pool, made is target, target, labels, of_pool, peer_portnum)
-        if predicted is not None:
-            return [(rows, predicted)]
-    rules = _of_each(view, labels, made, target, ports, peer)
-    peers = len(np.unique(of_pool[of_pool >= 0]))
-    regular = _beats_shuffled(view, labels, made, target, ports, peer, rules)
-    return [
-        (rows, predicted)
-        for rows, predicted, slopes in rules
-        if regular or _by_chance(predicted, peer[rows], slopes, peers) * len(ports) <= BY_CHANCE
-    ]
+    rows = _port_rows(view, node_class, ports)[0]
+    rows = rows[peer[rows] >= 0]
+    peers = len(np.unique(peer[rows]))
+    for learn in (_of_all, _of_each):
+        rules = learn(view, labels, node_class, target, ports, peer)
+        likely = [_random_probability([rule], peer, peers) * len(ports) > EXPECTED_RANDOM for rule in rules]
+        if any(likely) and not _beats_shuffled(
+            rules, peer, rows, peers, partial(learn, view, labels, node_class, target, ports)
+        ):
+            rules = [rule for rule, is_likely in zip(rules, likely, strict=True) if not is_likely]
+        if rules:
+            return [(of, predicted) for of, predicted, _ in rules]
+    return []
+
+
+def _of_all(
+    view: FabricView,
+    labels: Labels,
+    node_class: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
+) -> list[Rule]:
+    """Return the common rule of all ``ports``, if there is one."""
+    if target is None or len(ports) < 2:
+        return []
+    rows, members, numbers = _port_rows(view, node_class, ports)
+    pool = node_class.renumbered(numbers, node_class.nodes[members])
+    # The offset of the peer's portnum in the pool, if the peers' ports are in the pool.
+    peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
+    predicted = _expected_of(pool, node_class is target, target, labels, peer[rows], peer_portnum)
+    return [] if predicted is None else [(rows, predicted, numbers.shape[1])]
 
 
 def _of_each(
-    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray, int]]:
-    """Return (port rows, expected peers, slopes) of the rule of each of ``ports`` that has one."""
+    view: FabricView,
+    labels: Labels,
+    node_class: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
+) -> list[Rule]:
+    """Return the rule of each of ``ports`` that has one."""
     rules = []
     for portnum in ports:
-        rows, members, _ = _port_rows(view, made, [portnum])
+        rows, members, _ = _port_rows(view, node_class, [portnum])
         predicted, slopes = None, 0
         if target is not None:
-            of = made if len(rows) == len(made.nodes) else made.renumbered(made.numbers[members], made.nodes[members])
-            predicted, slopes = _expected_of(of, made is target, target, labels, peer[rows]), of.numbers.shape[1]
+            of = (
+                node_class
+                if len(rows) == len(node_class.nodes)
+                else node_class.renumbered(node_class.numbers[members], node_class.nodes[members])
+            )
+            predicted, slopes = _expected_of(of, node_class is target, target, labels, peer[rows]), of.numbers.shape[1]
         if predicted is None:
             predicted, slopes = _one_peer(peer[rows]), 0
         if predicted is not None:
@@ -153,41 +188,32 @@ def _of_each(
 
 
 def _beats_shuffled(
-    view: FabricView,
-    labels: Labels,
-    made: NodeClass,
-    target: NodeClass | None,
-    ports: list[int],
-    peer: np.ndarray,
-    rules: list[tuple[np.ndarray, np.ndarray, int]],
+    rules: list[Rule], peer: np.ndarray, rows: np.ndarray, peers: int, learn: Callable[[np.ndarray], list[Rule]]
 ) -> bool:
-    """Return whether ``rules`` predict :data:`MIN_SHARE` of the cables of ``ports`` that the rules of
+    """Return whether ``rules`` predict :data:`MIN_SHARE` of the cables of ``rows`` that the rules of
     shuffled cables do not: with few switches, chance alone gives many ports a rule."""
-    rows = _port_rows(view, made, ports)[0]
-    rows = rows[peer[rows] >= 0]
     hits = _hits(rules, peer)
-    if not rules or hits == len(rows):
+    if hits == len(rows) or _random_probability(rules, peer, peers) <= EXPECTED_RANDOM:
         return True
-    rng, by_chance, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
+    rng, random_hits, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
     for _ in range(SHUFFLES):
-        if hits < MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance:
-            return False
         shuffled[rows] = rng.permutation(peer[rows])
-        by_chance = max(by_chance, _hits(_of_each(view, labels, made, target, ports, shuffled), shuffled))
-    return bool(hits >= MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance)
+        random_hits = max(random_hits, _hits(learn(shuffled), shuffled))
+        if hits < MIN_SHARE * len(rows) + (1 - MIN_SHARE) * random_hits:
+            return False
+    return True
 
 
-def _hits(rules: list[tuple[np.ndarray, np.ndarray, int]], peer: np.ndarray) -> int:
+def _random_probability(rules: list[Rule], peer: np.ndarray, peers: int) -> float:
+    """Return an upper bound of the probability that ``rules`` predict as many ports whose cables lead
+    to any of ``peers``: their constants and the digits of their slopes fit themselves."""
+    ports = sum(int((peer[rows] >= 0).sum()) for rows, _, _ in rules)
+    hits, free = _hits(rules, peer), sum(1 + slopes * MAX_DIGITS for _, _, slopes in rules)
+    return exp(min(0.0, log(comb(ports, hits)) - max(0, hits - free) * log(peers)))
+
+
+def _hits(rules: list[Rule], peer: np.ndarray) -> int:
     return sum(int((predicted == peer[rows])[peer[rows] >= 0].sum()) for rows, predicted, _ in rules)
-
-
-def _by_chance(expected: np.ndarray, peer: np.ndarray, slopes: int, peers: int) -> float:
-    """Return an upper bound of the probability that a rule with ``slopes`` predicts as many ports
-    whose cables lead to any of ``peers``: its constant and the digits of its slopes fit themselves."""
-    cabled = peer >= 0
-    ports, hits = int(cabled.sum()), int((expected[cabled] == peer[cabled]).sum())
-    free = 1 + slopes * MAX_DIGITS
-    return float(np.exp(min(0.0, log(comb(ports, hits)) - max(0, hits - free) * log(peers))))
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,6 +242,8 @@ def _expected_of(
     """
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
     known = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
+    if not known.any():
+        return None
     numbers = np.zeros((len(peer), target.numbers.shape[1]), np.int64)
     numbers[known] = target.numbers[row[known]]
     found = target.find(
