@@ -104,7 +104,7 @@ def _entry(k: Kernel, use: Accelerators, keep: bool = True) -> Callable[..., Any
         from softib.jit.plain import entry as compiled
     dispatcher: Callable[..., Any] = compiled(k, keep)
     if use.tables:
-        # loaded now, because Numba's C code, which asks for a table's type, would drop Ctrl-C
+        # noqa: F401  (now: Numba's C code, which asks for a table's type, would drop Ctrl-C)
         import softib.jit.table_types
 
         return dispatcher
