@@ -47,13 +47,13 @@ class Source:
     ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are also listed),
     ``counters``, ``lost links`` (checks use no other counter than LinkDownedCounter),
     ``temperatures``, ``fec``, ``firmware`` and ``ber`` (the file states bit error ratios of cables;
-    never for a running fabric, where only counters show them). ``Fabric.node_stated`` holds the
-    identity fields of each node that the source records. ``system_links`` is the number of links
-    between systems in a ``.topo`` file, None for other sources. ``reported`` are the findings of
-    the tool that wrote the source. ``sms`` are the subnet managers that the source lists: dicts
-    with ``node``, ``portnum``, ``priority``, ``state``. ``down_cables`` are the cables of a running
-    fabric that have no working link, as rows of their ports (int64[n, 2]); the fabric's copy does
-    not contain these cables.
+    never for a running fabric, whose counters show them). ``Fabric.node_stated``
+    holds the recorded identity fields of each node. ``system_links`` is the number of links between
+    systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool that
+    wrote the source. ``sms`` are the subnet managers that the source lists: dicts with ``node``,
+    ``portnum``, ``priority``, ``state``, and ``internal`` if ``softib up`` runs it.
+    ``down_cables`` are the cables of a running fabric that have no working link, as int64[n, 2]
+    rows of their ports. The fabric's copy does not contain them.
     """
 
     format: str = "generated"

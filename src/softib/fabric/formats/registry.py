@@ -26,7 +26,7 @@ from softib.extensions import blamed_on, extensions
 from softib.fabric.formats.base import REPEATED, ReadResult, decoded
 from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.model import Fabric
-from softib.input_files import head, shown_name
+from softib.input_files import head, nul_in, shown_name
 from softib.plural import counted
 
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "formats", "read", "write", "writer_of"]
@@ -220,11 +220,11 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     :class:`UnknownFormat`.
     """
     start, name = sniff(Path(path)), shown_name(path)
-    if not start.strip(b"\0 \t\r\n"):
+    if not start.strip():
         raise UnreadableFile(f"{name}: the file is empty")
     if start.startswith(b"PK\x03\x04"):
         raise UnknownFormat(f"{name}: this is an Excel workbook, not a fabric; use it as a plan (--plan)")
-    if b"\0" in start.rstrip(b"\0"):
+    if nul_in(start) >= 0:
         raise UnknownFormat(f"{name}: binary data (a NUL byte); fabric files are text, use the text output of a tool")
     kinds = tuple(among)
     for row in formats():

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.cabling.sheet import sheets_of_text
+from softib.input_files import nul_in
 
 __all__ = ["decode", "text_of"]
 
@@ -57,10 +58,10 @@ def decode(data: bytes) -> str:
 
 
 def text_of(data: bytes, name: str) -> str:
-    """Return the text of the list ``name``. Raises :class:`UnreadableFile` for binary data (NUL
-    bytes)."""
+    """Return the text of the list ``name``. Raises :class:`UnreadableFile` for binary data
+    (:func:`~softib.input_files.nul_in`)."""
     text = decode(data)
-    if "\0" in text.rstrip("\0"):
+    if nul_in(text.encode()) >= 0:
         raise UnreadableFile(f"{name}: binary data (a NUL byte); give a cabling list as text or as a workbook (.xlsx)")
     return text
 

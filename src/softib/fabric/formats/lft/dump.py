@@ -98,7 +98,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> LidsOfFile:
     linked port of a CA. The flit simulator's tables have no LIDs; its ``.hcas`` file has them.
     """
     data = text_content(path, kind="dump of tables").data
-    if not data.strip(b"\0 \t\r\n"):
+    if not data.strip():
         raise UnreadableFile(f"{path}: the file is empty; give a dump of tables")
     if looks_like_omnet(data):
         return LidsOfFile(*read_hcas(hcas_of(Path(path)), fabric))
