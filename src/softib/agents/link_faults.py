@@ -105,7 +105,7 @@ class LinkFaults:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """Attenuate the light on its way to ``port`` by ``db`` (a dirty connector, or a bend). The
+        """Attenuate the light before it reaches ``port`` by ``db`` (a dirty connector, or a bend). The
         module in ``port`` reports less received power, and the received data has bit errors. 0
         removes the fault."""
         self.optics.lose(port, db)

@@ -1,4 +1,4 @@
-"""Traps on their way to the subnet manager. Each is sent repeatedly until the manager represses it
+"""Traps for the subnet manager. Each is sent repeatedly until the manager represses it
 (IBA 13.4.9, 14.2.5.1).
 
     queue = TrapQueue(plane)
@@ -16,7 +16,7 @@ The rules and their sources:
 * The specification does not limit the number of repetitions, nor does hfi1. OpenSM
   (``osm_trap_rcv``) treats a trap that it received more than ten times as babbling, ignores it, and
   marks the port unhealthy. So softib sends a trap at most ten times, at intervals that double (1,
-  2, 4, … at most 32 times SubnetTimeOut), and then gives up. If MasterSMLID changes, the count
+  2, 4, … at most 32 times SubnetTimeOut), and then drops it. If MasterSMLID changes, the count
   starts again for the new manager.
 * A trap of a port without a manager (MasterSMLID or LID 0) waits, and is not repeated.
 * Waiting notices of the same event are merged into one trap. If the event occurs again after the

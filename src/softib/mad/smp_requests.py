@@ -2,8 +2,8 @@
 that are not built yet.
 
 Until it is sent, a request is only a few numbers. So a queue of a million requests takes tens of
-megabytes, not 256 MB, and the 256-byte rows of one chunk stay in the CPU's cache on their way from
-the sender to the agent.
+megabytes, not 256 MB, and the 256-byte rows of one chunk stay in the CPU's cache from the sender to
+the agent.
 """
 
 from __future__ import annotations

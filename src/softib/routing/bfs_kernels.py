@@ -140,7 +140,7 @@ def legal_hops(first, peer, down, order, hops, is_down):
     down.
 
     A switch that has a path to ``t`` that only goes down must use it, because packets from other
-    switches may come down to it on their way to ``t``. ``hops`` uint8[n, n]: on entry the distances
+    switches to ``t`` may come down to it. ``hops`` uint8[n, n]: on entry the distances
     of paths that only go down, on return those of legal paths, 255 = none. ``is_down`` bool[n, n]
     out: the path only goes down. ``order`` int32[n]: switches from the top down. ``down``
     bool[links]: the link leads away from the top.

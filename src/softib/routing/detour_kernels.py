@@ -233,7 +233,7 @@ def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
 
 @_least_loaded.in_python
 def _least_loaded_by_columns(c, vl_state, u, target, taken, load, whole_paths):
-    """Like :func:`_least_loaded`, for all links of ``u`` at once."""
+    """Do the same as :func:`_least_loaded` for all links of ``u`` at once."""
     links = slice(c.first[u], c.first[u + 1])
     to, dependency = c.peer[links], c.dep_first[links]
     on = _follow(c, vl_state, dependency, to, target, taken)

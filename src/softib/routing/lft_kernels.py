@@ -101,7 +101,7 @@ def candidate_masks(legal, s, byte_masks, masks):
 
 @candidate_masks.in_python
 def _candidate_masks_by_rows(legal, s, byte_masks, masks):
-    """Like :func:`candidate_masks`, for all links of ``s`` at once."""
+    """Do the same as :func:`candidate_masks` for all links of ``s`` at once."""
     links = slice(legal.first[s], legal.first[s + 1])
     peers, hops, is_down = legal.peer[links], legal.hops, legal.is_down.astype(bool)
     down = legal.down[links].astype(bool)[:, None]

@@ -129,7 +129,8 @@ def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """Like :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no other CAs)."""
+    """Return the CA and router ports on each switch, int64[n_switches], without SHARP aggregation
+    nodes. If there are no other CAs, include them."""
     if not graph.end_is_compute.any():
         return cas_per_switch(graph)
     return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)

@@ -45,9 +45,9 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "switch_info": (np.uint8, (64,), 0),
     "has_switch_info": (np.bool_, (), 0),
 }
-"""``node_route``: row of ``routes`` through which the node was discovered. ``node_entered``: the
-port of a CA to which that route leads. ``node_ok``: the node answered all requests that are needed
-to use it. ``switch_info`` is zeros for a CA."""
+"""``node_route``: row of ``routes`` through which the node was discovered. ``node_entered``:
+whether the CA port to which this route leads has been stored. ``node_ok``: the node answered all
+requests that are needed to use it. ``switch_info`` is zeros for a CA."""
 
 _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_node": (np.int32, (), 0),

@@ -72,8 +72,8 @@ class SaManager:
         self._now_ps = 0
         self._restored: np.ndarray | None = None
         self._outdated, self._requested = set[int](), set[int]()
-        """PortGUIDs of members that joined a group before its attributes changed. Second, those
-        that the current sweep requests to join again."""
+        """PortGUIDs of members that joined a group before its attributes changed, and of those
+        members that the current sweep requests to join again."""
 
     @property
     def subnet(self) -> Subnet | None:

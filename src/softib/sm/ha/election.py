@@ -131,7 +131,7 @@ class Election:
             if port == self.polled and int(SMInfo.sm_state.get(info)) == SmState.MASTER:
                 self.failures = 0
 
-    # -- judging --
+    # -- comparison of ranks --
 
     def _rank(self, info: np.ndarray) -> tuple[int, int]:
         return int(SMInfo.priority.get(info)), -int(SMInfo.guid.get(info))

@@ -80,8 +80,8 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
     """Queue a Get(PortInfo) for the ports of ``switches`` whose changes since they were last read
     cause no event. Tags are ports.
 
-    All others cause one: a link in INIT becomes ARMED, whatever happened before, and after that, a
-    change raises a trap.
+    Changes of other ports cause an event: a link in INIT becomes ARMED, whatever happened before,
+    and a change after that raises a trap.
     """
     reread = np.zeros(db.n_nodes, bool)
     reread[switches] = True

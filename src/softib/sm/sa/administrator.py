@@ -40,7 +40,7 @@ __all__ = ["Administrator", "Deferred", "Views"]
 
 
 LID_AT = slice(0, 2)
-"""The LID is the first field of all records of ports except these."""
+"""Bytes of the LID, the first field of most records of ports."""
 
 
 class Views:

@@ -1,1 +1,2 @@
-"""A sweep: discover, assign, route, write, activate. Phases of a sweep, its requests, and the handling of answers."""
+"""A sweep: discover the subnet, assign LIDs, route, write tables, and activate links. The modules
+are its phases, its requests, and the handling of answers."""

@@ -1,4 +1,4 @@
-"""Answers to the requests of a sweep: data, refusals and missing answers."""
+"""The answers to a sweep's requests: data, rejections, and missing answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = ["SweepAnswers"]
 
 
 class SweepAnswers:
-    """Writes answers to requests of ``sweep`` into its database, or passes them to the manager that sent the request.
+    """Writes answers to requests of ``sweep`` into its database, or passes them to the part of the
+    manager that sent the request.
 
     ``stale``: a port had changed when it was read again, or could not be read. ``stale_switches``:
     NodeGUIDs of the switches with such ports.
@@ -67,7 +68,7 @@ class SweepAnswers:
         """Handle answers with a bad status."""
         sweep = self.sweep
         if attr in ROUTER_ATTRIBUTES:
-            return  # an attribute of this vendor's routers, missing in older ones
+            return  # only the vendor's newer routers support this attribute
         reads = phase in READING_PHASES or (phase == "policy" and attr in EXTENSIONS)
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
@@ -87,7 +88,7 @@ class SweepAnswers:
             self._note_stale(tags)
             return
         if phase == "held":
-            return  # written whole
+            return  # all blocks are then written
         if attr in EXTENSIONS:
             sweep.features.link_extensions(attr, tags, None)
             return
@@ -104,7 +105,7 @@ class SweepAnswers:
                 return
             tags = nodes
         elif attr == SmpAttr.SM_INFO:
-            return  # a port with IsSM but without a manager is not a problem
+            return  # the port has IsSM but no manager, which is not a problem
         elif attr == SmpAttr.LFT:
             assert sweep.graph is not None and sweep.update is not None
             sweep.update.lost(tags)

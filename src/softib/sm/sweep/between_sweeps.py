@@ -1,16 +1,17 @@
-"""Tasks between sweeps, one at a time: which task is due, its requests, and what follows from the answers (IBA 14.4).
+"""Tasks between sweeps, of which one runs at a time: which task is due, its requests, and the
+consequences of the answers (IBA 14.4).
 
 * ``control``: Set(SMInfo) to another manager.
 * ``sync``: read the master's LID from the manager's own port.
 * ``poll``: a standby polls its master.
 * ``light``: read PortStateChange of every switch.
-* ``again``: read PortStateChange of some switches.
-* ``details``: read changes of routers' subnets and adapters' virtual ports.
+* ``again``: read PortStateChange of some switches again.
+* ``details``: read which subnets routers report, and states of adapters' virtual ports.
 * ``isolate``: disable and enable ports.
 * ``groups``: program changed multicast groups.
 * ``members``: write P_Key tables of ports whose partitions changed.
 * ``aliases``: write alias GUIDs.
-* ``read``: read tables for a waiting SA query.
+* ``read``: read tables that a waiting SA query needs.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ __all__ = ["BetweenSweeps"]
 
 
 class _Task(NamedTuple):
-    """``send`` queues the requests; ``heard`` takes (attribute, tags, data uint8[n, 64]); ``lost``
-    takes the tags of requests without a good answer."""
+    """``send`` queues the requests. ``heard`` handles (attribute, tags, data uint8[n, 64]).
+    ``lost`` handles the tags of requests without a good answer."""
 
     send: Callable[[RequestQueue], None]
     heard: Callable[[int, np.ndarray, np.ndarray], None] = lambda attr, tags, data: None
@@ -50,8 +51,8 @@ class _Task(NamedTuple):
 
 
 class BetweenSweeps:
-    """:meth:`wanted` returns the task that is due at once, :meth:`due` the task that is due by the
-    clock; :meth:`run` begins a task, and :meth:`done` ends it."""
+    """:meth:`wanted` returns the task that must run at once, :meth:`due` the task whose time has
+    come. :meth:`run` begins a task, and :meth:`done` ends it."""
 
     def __init__(self, runner: SweepRunner, responder: Responder):
         self.runner, self.responder = runner, responder
@@ -59,14 +60,15 @@ class BetweenSweeps:
         self.has, self.election = runner.mastership.has, runner.mastership.election
         self._check_master_lid = self._look_closer = False
         self._suspects: set[int] = set()
-        """NodeGUIDs for the next sweep: a task found a change there, or could not exclude one."""
+        """NodeGUIDs that the next sweep must read, because a task found a change there or could not
+        exclude one."""
         self.repartitioned: set[int] = set()
         """PortGUIDs whose partitions changed since their tables were written."""
         self._now_ps = 0
         self._sent = self._accepted = SmControl.STANDBY
-        """The Set(SMInfo) that was sent, and the one that another manager accepted."""
+        """The last Set(SMInfo) that was sent, and the last one that another manager accepted."""
         self._port_info: np.ndarray | None = None
-        """PortInfo of the own port."""
+        """PortInfo of the manager's own port."""
         self._inventory: Inventory | None = None
         poll = lambda attr, tags, data: self.election.heard(tags, data)
         self._tasks = {
@@ -94,7 +96,8 @@ class BetweenSweeps:
         return self.has.sa_manager.subnet
 
     def wanted(self, now_ps: int) -> str:
-        """Return the task, or the first phase of a sweep, that is due at once; "" for none."""
+        """Return the task, or the first phase of a sweep, that must run at once; "" if there is
+        none."""
         m, schedule = self.mastership, self.schedule
         sa, master = self.has.sa_manager, m.state == SmState.MASTER
         if m.ready:
@@ -120,8 +123,8 @@ class BetweenSweeps:
         return ""
 
     def due(self, now_ps: int) -> str:
-        """Return the task that is due by the clock, "" for none. A light sweep that is overdue
-        starts a sweep."""
+        """Return the task whose time has come; "" if there is none. If a light sweep is overdue, a
+        sweep begins instead."""
         m, schedule = self.mastership, self.schedule
         if m.state == SmState.MASTER and schedule.overdue(now_ps):
             return ""
@@ -180,7 +183,7 @@ class BetweenSweeps:
             self.election.heard(tags, data)
 
     def _query_local_port(self, queue: RequestQueue) -> None:
-        """Read PortInfo of the manager's own port, which names the master's LID."""
+        """Read PortInfo of the manager's own port, which states the master's LID."""
         self._check_master_lid = False
         if self.mastership.state == SmState.STANDBY:
             self.has.replication.asks(self._now_ps, self.mastership.config.polling_timeout_ps)
@@ -204,8 +207,8 @@ class BetweenSweeps:
         self._look(queue, nodes[np.isin(self._db.node_guid[nodes], touched)])
 
     def _looked(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Mark as suspect the switches with PortStateChange, and those whose LinearFDBTop differs
-        from the written value, because they were reset."""
+        """Mark switches for the next sweep: those with PortStateChange, and those whose
+        LinearFDBTop differs from the value that was written, because they were reset."""
         top = SwitchInfo.linear_fdb_top
         reset = top.get(data) != top.get(self._db.switch_info[tags])
         self._suspect(tags[reset | (SwitchInfo.port_state_change.get(data) > 0)])
@@ -224,7 +227,7 @@ class BetweenSweeps:
     def _suspect_routers(self, tags: np.ndarray) -> None:
         self._suspect(self._db.port_node[tags // TAG_BLOCKS])
 
-    # -- tasks of the administrator --
+    # -- tasks of the SA --
 
     def _program_groups(self, queue: RequestQueue) -> None:
         groups = self.has.sa_manager.groups
@@ -242,7 +245,7 @@ class BetweenSweeps:
         self.repartitioned = set()
 
     def _lose_tables(self, tags: np.ndarray) -> None:
-        """Mark the contents of these ports as unknown, so that a sweep reads them."""
+        """Mark the tables of these ports as unknown, so that a sweep reads them."""
         self.has.stores.forget_ports(self._db.locations(tags))
         self._suspect(self._db.port_node[tags])
 

@@ -1,16 +1,17 @@
 """The directed-route sweep (IBA 14.4.3): the nodes, and the cables between ports.
 
-NodeInfo is sent through every live port, at both ends of a cable. The other attributes of a new
-node (NodeDescription, SwitchInfo, then PortInfo of each port) are read as soon as its NodeInfo
-arrives; a level need not be complete.
+NodeInfo requests are sent through every port that is up, at both ends of a cable. The other
+attributes of a new node (NodeDescription, SwitchInfo, then PortInfo of each port) are read as soon
+as its NodeInfo arrives, before all nodes at the same distance are known.
 
-A switch raises trap 128 only when PortStateChange first rises (IBA 14.2.5.4). So a master clears
-the bit of a switch that it manages before it reads its ports; a later change then raises the bit
-and the trap again. A new switch may belong to another master. Its bit is cleared after the sweep
-has searched for other managers (``tops``), and its ports are read again. A cable counts if both
-ends name each other; one end suffices if the other end's probe was lost. Anything else is a second
-device with the same NodeGUID: it is reported and ignored. No request goes through such a device, so
-the sweep ends after every port of every distinct GUID was read once.
+A switch raises trap 128 only when PortStateChange changes from 0 to 1 (IBA 14.2.5.4). So a master
+clears this bit of a switch that it manages before it reads the switch's ports; a later change then
+sets the bit and raises the trap again. A new switch may belong to another master. So its bit is
+cleared only after the sweep has searched for other managers (phase ``tops``), and its ports are
+then read again. A cable exists if both ends name each other; one end is enough if the request at
+the other end was lost. In all other cases, there is a second device with the same NodeGUID, which
+is reported and ignored. No request is sent through such a device, so the sweep ends after every
+port of every distinct GUID was read once.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ NOTHING = np.zeros(0, np.uint64)
 
 
 class Discovery:
-    """One sweep: queues requests in ``queue``, takes answers by attribute, fills the database.
+    """One sweep. It queues requests in ``queue``, handles answers by attribute, and fills the
+    database.
 
-    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared. These are only this
-    master's switches, because traps of another master depend on the bit. When everything else is
-    answered, the phase does not wait for devices behind links in INIT (``unawaited`` counts these
-    requests): such a device was never managed and may be silent. A link that is ARMED or ACTIVE
-    leads to a device that has answered some manager, so its requests get all retries.
+    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared. These are only switches
+    of this master, because traps to another master depend on the bit. When all other requests are
+    answered, the phase does not wait for devices at the other end of links in INIT (``unawaited``
+    is the number of these requests): such a device was never managed and may not answer. A device
+    at the other end of a link that is ARMED or ACTIVE has answered some manager, so its requests
+    get all retries.
     """
 
     def __init__(
@@ -53,13 +56,14 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Whether the discovery contradicts the last sweep. (Only for a
-        :class:`~softib.sm.sweep.rediscovery.Rediscovery`.)"""
+        """Whether the discovery contradicts the last sweep. (Only
+        :class:`~softib.sm.sweep.rediscovery.Rediscovery` uses this.)"""
         self._unawaited: set[int] = set()
         self._waiting: set[int] = set()
         """Switches whose external ports are read once PortInfo of port 0 has arrived."""
         self.answering: frozenset[tuple[int, int]] = frozenset()
-        """(NodeGUID, portnum) where a device answered recently; the phase waits for these."""
+        """(NodeGUID, portnum) at which a device answered recently. The phase waits for these
+        devices."""
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -81,7 +85,7 @@ class Discovery:
 
         Raises :class:`LimitError` as soon as the subnet needs more LIDs than exist.
         """
-        data = np.ascontiguousarray(data)  # many fields are read, of MADs 256 bytes apart
+        data = np.ascontiguousarray(data)  # many fields are read, and rows of MADs are 256 bytes apart
         self._handlers[attr](tags, data)
         if attr == SmpAttr.PORT_INFO:
             self.mkeys.learn(self.db, tags, data)
@@ -92,7 +96,7 @@ class Discovery:
         return len(self._unawaited)
 
     def leave_silent(self) -> None:
-        """Continue the phase without these devices."""
+        """End the wait for these devices."""
         self._keys_tried.clear()
         self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
 
@@ -158,21 +162,23 @@ class Discovery:
         return ~bad
 
     def _routes_through(self, tags: np.ndarray) -> np.ndarray:
-        """Return routes to the devices at ports ``tags``."""
+        """Return routes to the devices at the other end of ``tags``, which are ports."""
         db = self.db
         if len(tags) and tags[0] == LOCAL:
             return np.zeros(len(tags), np.int32)
         return db.routes.extend(db.port_route[tags], db.port_num[tags])
 
     def _enter(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray) -> None:
-        """Record the port of each answer: its cable and, for a CA port seen for the first time, the route to it."""
+        """Record the port from which each answer came: its cable, and for a new CA port, the route
+        to it."""
         db = self.db
         port = db.node_base[nodes] + NodeInfo.local_port_num.get(info)
         local = tags == LOCAL
         end = ~db.is_switch[nodes]
         self._enter_ends(tags, info, nodes, port, np.flatnonzero(end & (db.port_route[port] < 0)))
         tags, port, end, info = tags[~local], port[~local], end[~local], info[~local]
-        # A CA port has one cable, so a second claim comes from another device with this GUID.
+        # A CA port has one cable, so a second answer for it comes from another device with the same
+        # GUID.
         twice = end & (db.port_guid[port] != NodeInfo.port_guid.get(info))
         order = np.arange(len(port))
         first_claim = np.full(len(port), -1)
@@ -189,7 +195,7 @@ class Discovery:
     def _enter_ends(
         self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray
     ) -> None:
-        """Enter CA ports seen for the first time (rows ``new`` of the answers): the route to them, and their
+        """Add CA ports that are new (rows ``new`` of the answers): the route to them, and their
         PortInfo."""
         if not len(new):
             return
@@ -197,7 +203,8 @@ class Discovery:
         _, first = np.unique(port[new], return_index=True)
         new = new[np.sort(first)]
         rows, owners = port[new], nodes[new]
-        # The answer that added the node came over the node's own route; its other ports need separate routes.
+        # The answer that added the node used the node's own route; its other ports need separate
+        # routes.
         _, first = np.unique(owners, return_index=True)
         by_node_route = np.zeros(len(new), bool)
         by_node_route[first] = True
@@ -228,7 +235,7 @@ class Discovery:
         self._waiting.update(switches[~ready].tolist())
 
     def _port0_known(self, tags: np.ndarray) -> None:
-        """Handle answers of ports ``tags``, which arrived or were lost."""
+        """Handle that PortInfo of port 0 arrived, or was lost, for ``tags``."""
         if self._waiting:
             nodes = self.db.port_node[tags[self.db.port_num[tags] == 0]]
             due = nodes[np.isin(nodes, np.fromiter(self._waiting, np.int64))]
@@ -279,7 +286,7 @@ class Discovery:
         self._probe(tags[up & through & ~db.port_probed[tags]])
 
     def _probe(self, rows: np.ndarray) -> None:
-        """Request NodeInfo from the devices at ports ``rows``."""
+        """Request NodeInfo from the devices at the other end of ports ``rows``."""
         db = self.db
         deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
@@ -292,8 +299,8 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
 
     def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
-        """Repeat the request to the devices at ports ``tags`` that did not answer, with the next
-        M_Key; return the ports for which no key is left."""
+        """Repeat the request to devices that did not answer, with the next M_Key. ``tags`` are the
+        ports that lead to them. Return the ports for which no key is left."""
         if not self._keys_tried:
             return tags
         db, given_up = self.db, []
@@ -322,7 +329,7 @@ class Discovery:
                 self.mkeys.guess(guid, tried[-1], first=len(tried) == 1)
 
     def _unknown(self, rows: np.ndarray) -> list[int]:
-        """Return those of the ports ``rows`` at which no answering device is known."""
+        """Return those of the ports ``rows`` at whose other end no device has answered."""
         if not self.answering:
             return list(rows.tolist())
         locations = self.db.locations(rows)
@@ -335,7 +342,7 @@ class Discovery:
     # -- the end of the sweep --
 
     def finish(self) -> None:
-        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port``
+        """Keep only cables that both ends confirm, and nodes that answered enough. ``sm_port``
         becomes -1 if the manager's own port did not answer."""
         self._over = True
         self._confirm_cables()
@@ -351,7 +358,7 @@ class Discovery:
             db.sm_port = -1
 
     def _leave_out(self) -> None:
-        """Remove nothing: everything that a full discovery found is present."""
+        """Do nothing: every device that a full discovery found is present."""
 
     def _confirm_cables(self) -> None:
         db = self.db

@@ -1,8 +1,8 @@
-"""Phases of a sweep for optional features of a subnet: link policy, partitions, QoS, adaptive routing, congestion
-control.
+"""The phases of a sweep for optional features of a subnet: link policy, partitions, QoS, adaptive
+routing, and congestion control.
 
-Each feature is selected by the configuration and stores the values that it wrote in
-:class:`~softib.sm.stores.Stores`; without a configuration it is inactive.
+The configuration turns each feature on. A feature stores the values that it wrote in
+:class:`~softib.sm.stores.Stores`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ __all__ = ["Features"]
 
 class Features:
     """``enter`` maps each phase to the function that queues its requests. The sweep provides
-    ``wanted`` (PortInfo of all ports), ``reset`` (switches without any written state) and ``fresh``
-    (bool[ports]: ports that came up again, and those of switches that were reset)."""
+    ``wanted`` (the PortInfo that ports should have), ``reset`` (switches that lost all values
+    written to them), and ``fresh`` (bool[ports]: ports that came up again, and those of switches
+    that were reset)."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
@@ -64,21 +65,21 @@ class Features:
         }
 
     def window(self, phase: str) -> int:
-        """Return the limit of requests of ``phase`` in flight."""
+        """Return the maximum number of requests of ``phase`` in flight."""
         congestion = self.config.congestion
         return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
 
     # -- progress of the sweep --
 
     def configured(self, wanted: np.ndarray) -> None:
-        """Continue when the target PortInfo is complete except for QoS, which adds its part."""
+        """Continue after the wanted PortInfo is complete except for QoS, and add the QoS part."""
         self.wanted = wanted
         if self.config.qos is not None:
             self._qos = QosManager(self.database, self.config.qos, wanted)
             self._qos.set_high_limit(wanted)
 
     def routed(self, graph: SwitchGraph, routing: Routing, reset: np.ndarray, fresh: np.ndarray) -> None:
-        """Continue when routes are computed and the state of each switch is known."""
+        """Continue after routes are computed and the state of each switch is known."""
         self.graph, self.routing, self.reset, self.fresh = graph, routing, reset, fresh
 
     @property
@@ -128,7 +129,7 @@ class Features:
             )
         if self._qos is not None:
             self._qos.queue(self.queue, self.stores.qos, self.fresh, self.graph, self.routing)
-            if self.routing.sl2vl is None:  # an engine that sets VLs is responsible for them
+            if self.routing.sl2vl is None:  # an engine that assigns VLs must check them itself
                 self.report.sls = sl_troubles(self.database, self.config, self._qos, self.routing.path_sl)
                 self.report.notes += [str(trouble) for trouble in self.report.sls]
 
@@ -152,7 +153,8 @@ class Features:
     # -- answers --
 
     def link_extensions(self, attr: int, ports: np.ndarray, data: np.ndarray | None) -> None:
-        """Handle answers about FDR10 and FEC of ports; None means no good answer."""
+        """Handle answers about FDR10 and FEC of ports. ``data`` None means that there is no good
+        answer."""
         assert self._extensions is not None
         if data is None:
             self._extensions.lost(attr, ports)
@@ -179,8 +181,8 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Handle requests without a good answer: the state of these devices is unknown. Returns the
-        nodes (rows) to name in the report; None if the report names them already or need not."""
+        """Handle requests without a good answer: the state of these devices is now unknown. Return
+        the nodes (rows) that the report must name; None if it already names them or need not."""
         db = self.database
         if phase == "congestion":
             nodes = np.unique(db.port_node[tags])
@@ -193,7 +195,7 @@ class Features:
             self.report.mute_ports.extend((port, why) for port in tags.tolist())
             return None
         if phase == "pkeys":
-            return None  # an unreadable table is written completely
+            return None  # a table that cannot be read is written completely
         if phase.startswith("ar_"):
             assert self.graph is not None
             nodes = self.graph.switch_node[np.unique(tags)]

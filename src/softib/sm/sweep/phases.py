@@ -1,4 +1,4 @@
-"""The phases of a sweep in order, and the interface for extensions that add phases."""
+"""The phases of a sweep in their order, and the interface for extensions that add phases."""
 
 from __future__ import annotations
 
@@ -81,14 +81,15 @@ GMP_PHASES = {
     "sharp_edges": MgmtClass.SHARP,
     "sharp_trees": MgmtClass.SHARP,
 }
-"""Phases whose requests are of another class than subnet management."""
+"""Phases whose requests belong to another class than subnet management, with the class."""
 
 
 class SweepExtension:
-    """Base class of an extension: phases of a sweep for protocols that only softib's devices have.
+    """Base class of an extension, which adds phases to a sweep for protocols that only softib's
+    devices have.
 
-    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; the core of a sweep refers
-    to them nowhere else. ``enter``: phase → the function that queues its requests.
+    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; the other code of a sweep
+    refers to them nowhere else. ``enter`` maps each phase to the function that queues its requests.
     """
 
     def __init__(self, sweep: Sweep):
@@ -102,7 +103,7 @@ class SweepExtension:
         return False
 
     def lids_given(self) -> None:
-        """Continue now that ports have their LIDs."""
+        """Continue after ports have got their LIDs."""
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Handle answers to requests of its phases: ``tags`` as queued, ``data`` uint8[n, 64]."""

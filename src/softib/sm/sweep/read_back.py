@@ -1,10 +1,10 @@
-"""Tables of switches that another manager programmed: they are read before they are written (IBA
+"""Read the tables of switches that another manager programmed, before they are written (IBA
 14.2.5.10, 14.2.5.12).
 
-A manager that takes over does not have the tables. For a switch with a nonzero LinearFDBTop, it
-reads the forwarding table up to that LID, and the multicast blocks that groups use. The sweep then
-sends only differences, so a correct table is not rewritten while packets pass. A block without an
-answer is written.
+A manager that takes over does not know these tables. If a switch has a nonzero LinearFDBTop, the
+manager reads its forwarding table up to that LID, and the multicast blocks that groups use. The
+sweep then sends only differences, so a correct table is not written again while packets use it. A
+block whose request is not answered is written.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["ReadBack"]
 
 
 class ReadBack:
-    """One reading of tables: :meth:`ask` sends the requests, :meth:`heard` takes the answers, and
-    :meth:`finish` passes complete tables to ``store`` and ``groups``.
+    """One reading of tables: :meth:`ask` queues the requests, :meth:`heard` handles the answers,
+    and :meth:`finish` passes complete tables to ``store`` and ``groups``.
 
     ``nodes``: switches of ``db`` whose tables are unknown.
     """

@@ -1,18 +1,19 @@
-"""Incremental discovery: reads switches that changed and takes the rest from the last sweep (IBA 14.4.3).
+"""Incremental discovery: read the switches that changed, and keep the rest of the last sweep's
+database (IBA 14.4.3).
 
-All ports of a switch are read if it reported PortStateChange or a trap named it. A cable counts as
-unchanged if its port was and still is ACTIVE. Devices at all other ports that are up are read
-again. The switch at the other end of a removed cable is read too, because its trap may have been
-lost with the cable.
+All ports of a switch are read if it reported PortStateChange, or if a trap named it. A cable counts
+as unchanged if its port was ACTIVE and still is. Devices at the other end of all other ports that
+are up are read again. The switch at the other end of a removed cable is read too, because its trap
+may have been lost with the cable.
 
-A directed route may cross the failed cable. So before a node is read, the ports of its route are
-read, from the manager outwards, unless they are known to be unchanged in this sweep. Requests thus
-use only proved routes, and none waits for its timeout. When a cable is removed, the routes are
-computed again. Unreachable nodes are removed.
+A directed route may use the cable that failed. So before a node is read, the ports on its route are
+read, beginning at the manager, unless this sweep has already shown that they are unchanged.
+Requests thus use only routes that are known to work, and none has to wait for its timeout. When a
+cable is removed, the routes are computed again. Nodes that cannot be reached are removed.
 
-A contradiction sets ``distrusted``, and the manager then discovers everything. Contradictions are:
-one NodeGUID in two locations, a route that fails during the walk, the manager's own port not
-ACTIVE.
+A contradiction sets ``distrusted``, and the manager then discovers the whole subnet. Contradictions
+are: one NodeGUID in two locations, a route that fails while it is read, and a port of the manager
+that is not ACTIVE.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ UNREACHABLE, PROVED = -1, -2
 
 @dataclass
 class Resume:
-    """The start of an incremental sweep: the database of the last sweep (unchanged), and the NodeGUIDs to read."""
+    """The start of an incremental sweep: the database of the last sweep, which is not changed, and
+    the NodeGUIDs to read."""
 
     database: Database
     suspects: set[int] = field(default_factory=set)
 
 
 class Rediscovery(Discovery):
-    """``db`` is a copy of the last sweep's database, which is changed; ``suspects``: NodeGUIDs of
-    the nodes to read. Devices that did not answer all requests of the last sweep are read too."""
+    """``db`` is a copy of the last sweep's database, and is changed. ``suspects``: NodeGUIDs of the
+    nodes to read. Devices that did not answer all requests of the last sweep are read too."""
 
     def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
         super().__init__(db, queue, report, config, managed=db.node_guid.copy())
@@ -53,7 +55,7 @@ class Rediscovery(Discovery):
         self._forget_mute()
         nodes = (db.node_of(guid) for guid in sorted(suspects))
         self._left = {node: True for node in nodes if node >= 0}
-        """Nodes to read (an ordered set)."""
+        """Nodes to read; a dict used as an ordered set."""
         unread = db.external & ~db.has_port_info
         self._left |= dict.fromkeys(np.unique(db.port_node[unread]).tolist(), True)
         self._known = db.n_nodes
@@ -77,19 +79,20 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Handle answers as a full discovery does, then send the requests that are possible now."""
+        """Handle answers as a full discovery does. Then send the requests that have become
+        possible."""
         super().handle(attr, tags, data)
         self._go_on()
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """Handle a port of a route, or a node at the end of a proved route, that does not answer:
-        this contradicts the last sweep."""
+        """Handle a port on a route, or a node at the end of a route that works, that does not
+        answer. This contradicts the last sweep."""
         if attr == SmpAttr.PORT_INFO and not self._over and self._checking.intersection(tags.tolist()):
             self.distrusted = True
         super().lost(attr, tags, why)
 
     def _forget_mute(self) -> None:
-        """Treat nodes and CA ports that the last sweep could not read as never seen."""
+        """Remove the nodes and CA ports that the last sweep could not read from the database."""
         db = self.db
         db.port_probed[:] = False
         if not db.node_ok.all():
@@ -104,7 +107,8 @@ class Rediscovery(Discovery):
 
     def _count_lids(self, count: int) -> None:
         self._lids += count
-        self.distrusted |= self._lids > LID_UCAST_MAX  # ports that left are counted, too: a whole discovery decides
+        # this counts ports that left too, so a full discovery must decide
+        self.distrusted |= self._lids > LID_UCAST_MAX
 
     # -- the next requests --
 
@@ -114,7 +118,8 @@ class Rediscovery(Discovery):
                 self._left[node] = True
 
     def _go_on(self) -> None:
-        """Read every node whose route is proved, and the first unproved port of every other route."""
+        """Read every node whose route is known to work, and on every other route the first port
+        that is not checked yet."""
         if not self._left and not self._silent:
             return
         db, ask, check = self.db, [], {}
@@ -141,8 +146,8 @@ class Rediscovery(Discovery):
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
     def _unproved(self, node: int) -> int:
-        """Return the unproved port on the route to ``node`` that is nearest to the manager; PROVED,
-        or UNREACHABLE if no cable leads there."""
+        """Return the port on the route to ``node`` that is not checked yet and is nearest to the
+        manager. Return PROVED if there is none, or UNREACHABLE if no cable leads to the node."""
         nearest, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:
@@ -253,12 +258,12 @@ class Rediscovery(Discovery):
 
 
 def reroute(db: Database) -> np.ndarray:
-    """Give every node and port that is reachable over known cables the shortest directed route (IBA
-    14.2.2) from the manager's port. No request is sent.
+    """Give every node and port that can be reached over known cables the shortest directed route
+    (IBA 14.2.2) from the manager's port. No request is sent.
 
-    Routes are added, never changed: outstanding requests keep their routes, and unreachable nodes
-    keep their last one. Returns int32[nodes]: the ingress port (row) of a node, -2 for the
-    manager's own node, -1 for an unreachable node. ``db.sm_port`` must be known.
+    Routes are added, never changed: outstanding requests keep their routes, and nodes that cannot
+    be reached keep their last one. Returns int32[nodes]: the ingress port (row) of a node; -2 for
+    the manager's own node, -1 for a node that cannot be reached. ``db.sm_port`` must be known.
     """
     peer, port_node, switch = db.port_peer, db.port_node, db.is_switch
     via = np.full(db.n_nodes, -1, np.int32)

@@ -1,4 +1,4 @@
-"""The report of a sweep, in numbers and text."""
+"""The report of a sweep, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -59,13 +59,15 @@ class SweepCounts(Result):
 
 @dataclass
 class SweepReport(SweepCounts):
-    """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
+    """Counts of one sweep. Times are those that the caller passes (``now_ps``): virtual if the
+    fabric is in the same process, real on hardware.
 
-    ``duplicates``: (NodeGUID, port behind which a second device has this GUID). ``silent_ports``: (port, reason) of
-    each live port without a usable device behind it. ``mute_ports`` and ``mute_nodes``: devices that stopped answering.
-    ``wrong_answers``: (NodeGUID, message) of devices with contradictory answers
-    (:mod:`~softib.sm.sweep.wrong_answers`). ``locked``: ports that hide their M_Key from this manager. Ports are rows
-    of the manager's database, -1 = the manager's own.
+    ``duplicates``: (NodeGUID, port at whose other end a second device has this GUID).
+    ``silent_ports``: (port, reason) of each port that is up but leads to no usable device.
+    ``mute_ports`` and ``mute_nodes``: devices that stopped answering. ``wrong_answers``: (NodeGUID,
+    message) of devices with contradictory answers (:mod:`~softib.sm.sweep.wrong_answers`).
+    ``locked``: ports that hide their M_Key from this manager. Ports are rows of the manager's
+    database, -1 = the manager's own.
     """
 
     refused: dict[str, int] = field(default_factory=dict, metadata=HIDDEN)
@@ -77,19 +79,19 @@ class SweepReport(SweepCounts):
     not_active: list[int] = field(default_factory=list, metadata=HIDDEN)
     locked: list[int] = field(default_factory=list, metadata=HIDDEN)
     phase_s: dict[str, float] = field(default_factory=dict)
-    """Phase → seconds."""
+    """Seconds of each phase."""
     sls: list[Any] = field(default_factory=list, metadata=HIDDEN)
     """:class:`~softib.sm.managers.sl2vl.SlTrouble` for each SL in use that a port drops or starves."""
     tables_change: str = "unchanged"
-    """Whether a credit loop can arise while forwarding tables change: acyclic, loop,
-    loops-by-itself, unchanged; or, if the result is unknown, unknown-sls, sl2vl-changes, too-large
-    or unknown-tables (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
+    """Whether a credit loop can form while forwarding tables change: acyclic, loop, loops-by-itself
+    or unchanged. If this is unknown, the reason: unknown-sls, sl2vl-changes, too-large or
+    unknown-tables (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list, metadata=HIDDEN)
 
     def count(self, built: dict[tuple[int, int], int]) -> None:
-        """Add the queue's counts."""
+        """Add the numbers of requests that were built."""
         self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
 
     def count_subnet(self, db: Database) -> None:
@@ -105,8 +107,9 @@ class SweepReport(SweepCounts):
         self.notes += [f"{db.port_name(p)} has IsSM set" for p in np.flatnonzero(is_sm).tolist()]
 
     def describe(self, db: Database) -> None:
-        """Convert the errors into ``problems``, one line each, at most 20 of a kind. Problems of
-        devices and ports that the sweep did not bring up are also in ``left_out``."""
+        """Convert the errors into ``problems``, with one line each and at most 20 of a kind.
+        Problems of devices and ports that the sweep did not bring up are also listed in
+        ``left_out``."""
         lines: list[str] = []
         _some(
             lines,

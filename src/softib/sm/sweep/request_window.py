@@ -1,5 +1,5 @@
-"""The manager's own requests on the wire: a request is built when there is room; answers are sorted
-by attribute into data, refusals and missing answers.
+"""The manager's own requests. A MAD is built when it can be sent. Answers are sorted by attribute
+into data, rejections and missing answers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ __all__ = ["Answers", "RequestWindow", "by_attribute"]
 
 @dataclass
 class Answers:
-    """Completed requests for one attribute: their ``tags``, and ``data`` uint8[n, 64] of good
-    answers (None: no good answer; ``refused``: the device refused)."""
+    """Completed requests for one attribute: their ``tags``, and the ``data`` (uint8[n, 64]) of good
+    answers. None means that there is no good answer; ``refused`` then tells whether the device
+    rejected the request."""
 
     attr: int
     tags: np.ndarray
@@ -29,7 +30,7 @@ class Answers:
 
 
 def by_attribute(done: Completed) -> Iterator[Answers]:
-    """Yield the answers in ``done``; an attribute's refusals come before its good answers."""
+    """Yield the answers in ``done``. For each attribute, rejections come before good answers."""
     mad, tags, attr, refused = done.batch.mad, done.tags, done.attr, done.refused
     if done.timed_out:
         yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())
@@ -45,14 +46,15 @@ def by_attribute(done: Completed) -> Iterator[Answers]:
 
 
 class RequestWindow:
-    """``queue`` holds the unsent requests of the current phase or task, ``transactor`` the outstanding ones."""
+    """``queue`` holds the requests of the current phase or task that are not sent yet,
+    ``transactor`` those that are outstanding."""
 
     def __init__(self, transactor: Transactor, queue: RequestQueue):
         self.transactor, self.queue = transactor, queue
         self._before = (0, 0, 0)
 
     def begin(self, queue: RequestQueue) -> None:
-        """Begin a sweep: its retries are counted from here."""
+        """Begin a sweep: :meth:`count` counts its retries from this point."""
         t, self.queue = self.transactor, queue
         self._before = t.retried, t.timeouts, t.strays
 
@@ -62,7 +64,7 @@ class RequestWindow:
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
 
     def fill(self, chunk: int) -> None:
-        """Pass requests to the transactor while they can be sent at once (a MAD is built when it is sent)."""
+        """Pass requests to the transactor while it can send them at once."""
         most = min(self.transactor.room, chunk)
         while most > 0 and len(self.queue):
             batch, tags = self.queue.take(most)

@@ -1,5 +1,5 @@
-"""Runs sweeps from phase to phase: the next phase is entered when all requests of the current one
-are answered or abandoned."""
+"""Runs sweeps phase by phase. The next phase begins when all requests of the current one are
+answered or abandoned."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class Phase:
 
 
 class SweepRunner:
-    """``sweep`` is the current or last sweep, ``count`` the number of sweeps started; ``graph`` and
-    ``routing`` are those of the last routing. ``mastership`` holds the state of the election."""
+    """``sweep`` is the current or last sweep, and ``count`` the number of sweeps started. ``graph``
+    and ``routing`` are those of the last sweep that computed routes. ``mastership`` holds the state
+    of the election."""
 
     def __init__(self, transactor: Transactor, phase: Phase):
         self.transactor, self.phase = transactor, phase
@@ -49,12 +50,12 @@ class SweepRunner:
         self.routing: Routing | None = None
         self.count = 0
         self.drained_ps = NEVER_PS
-        """Time at which packets of old entries have drained, so that the next stage of forwarding
-        tables may begin; NEVER_PS: no stage waits."""
+        """Time at which packets routed with old entries have drained, so that the next stage of
+        forwarding tables may begin. NEVER_PS: no stage is waiting."""
         self._ended_well = False
 
     def connect(self, mastership: Mastership) -> None:
-        """Create the rest of the manager, before the first sweep."""
+        """Create the parts of the manager that need ``mastership``, before the first sweep."""
         self.mastership, self.schedule = mastership, mastership.schedule
         self.sweep = self._new_sweep()
         self.requests = RequestWindow(self.transactor, self.sweep.queue)
@@ -111,14 +112,15 @@ class SweepRunner:
         self._enter(now_ps, PHASES[0])
 
     def start_over(self, now_ps: int) -> None:
-        """Discover the whole subnet, because the changes contradict the last sweep."""
+        """Discover the whole subnet, because an incremental discovery contradicted the last
+        sweep."""
         self.transactor.abandon()
         self.schedule.whole = True
         self.begin(now_ps)
 
     def leave_silent(self) -> bool:
         """Return whether discovery waits only for overdue answers over links in INIT. It then
-        continues without them; :class:`SilentPorts` sends these requests again."""
+        continues without them, and :class:`SilentPorts` sends these requests again."""
         discovery, t = self.sweep.discovery, self.transactor
         if self.phase.name != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False
@@ -128,7 +130,8 @@ class SweepRunner:
         return True
 
     def next_phase(self, now_ps: int) -> None:
-        """Continue: all requests of a phase are answered or abandoned."""
+        """Begin the next phase, because all requests of the current one are answered or
+        abandoned."""
         phase, sweep, mastership = self.phase.name, self.sweep, self.mastership
         if phase == "tables" and self._drain(now_ps):
             return
@@ -152,7 +155,7 @@ class SweepRunner:
             self._enter(now_ps, next(p for p in PHASES[PHASES.index(phase) + 1 :] if not sweep.idle(p)))
 
     def _drain(self, now_ps: int) -> bool:
-        """Return whether packets of old entries are still draining."""
+        """Return whether packets routed with old entries are still draining."""
         if not self.sweep.drains:
             self.drained_ps = NEVER_PS
             return False
@@ -169,7 +172,7 @@ class SweepRunner:
         self.sweep.enter(phase)
         self.graph, self.routing = self.sweep.graph or self.graph, self.sweep.routing or self.routing
 
-    # -- ends --
+    # -- end of a sweep --
 
     def give_up(self) -> None:
         """Abandon the sweep: the subnet cannot be managed, or belongs to another manager."""

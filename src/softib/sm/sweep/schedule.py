@@ -1,8 +1,9 @@
-"""The schedule of a manager: requested sweeps, light sweeps, polls, and devices to read again.
+"""The schedule of a manager: requested sweeps, light sweeps, polls, and devices that must be read
+again.
 
-A port sends no trap earlier than SubnetTimeOut after the previous one (IBA 14.2.5.1, o14-2), so a
-link that comes back within that time is reported late. So PortStateChange of the switches of an
-incremental sweep is read several times until their next trap could arrive.
+A port sends no trap until SubnetTimeOut after the previous one (IBA 14.2.5.1, o14-2). If its link
+changes within this time, the manager hears of it late. So after an incremental sweep,
+PortStateChange of its switches is read several times, until they can send a trap again.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["Schedule"]
 
 RECHECK_PS = 2 * 10**12
-"""Time until a master checks again whether a higher manager that was still discovering is ready to take over."""
+"""Time until a master checks again whether a manager with a higher rank, which was still
+discovering, can take over."""
 REREAD_PARTS = (8, 4, 2, 1, 0.8)
-"""Switches of an incremental sweep are read again after an eighth of SubnetTimeOut, after a
-quarter, and so on, and once at its end."""
+"""Switches of an incremental sweep are read again after an eighth, a quarter and a half of
+SubnetTimeOut, and so on, and once at its end."""
 SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
-"""Devices that did not answer everything are read again after 2 s, 4 s, … 64 s."""
+"""Devices that did not answer all requests are read again after 2 s, 4 s, … 64 s."""
 
 
 @dataclass
 class Schedule:
-    """``sweep``: a sweep must begin at once, of the ``whole`` subnet or only of the ``suspects``
-    (NodeGUIDs). ``look_ps``: time of a master's next light sweep, or of a standby's next poll. The
-    ``touched`` switches (NodeGUIDs) are read again at the times ``relook_ps``."""
+    """``sweep``: a sweep must begin at once, either of the ``whole`` subnet or only of the
+    ``suspects`` (NodeGUIDs). ``look_ps``: time of a master's next light sweep, or of a standby's
+    next poll. The ``touched`` switches (NodeGUIDs) are read again at the times ``relook_ps``."""
 
     sweep: bool = True
     whole: bool = True
@@ -76,24 +78,25 @@ class Schedule:
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
-        """Record that :attr:`touched` switches changed again. The following sweep does not restart the series:
-        a switch that always reports changes would keep the manager busy."""
+        """Record that :attr:`touched` switches have changed again. The following sweep does not
+        restart the series, because a switch that always reports changes would then keep the manager
+        busy."""
         self.suspect(nodes)
         self._by_itself = True
 
     def relook(self, now_ps: int) -> bool:
-        """Return whether the switches in :attr:`touched` are due to be read."""
+        """Return whether the :attr:`touched` switches must be read now."""
         due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
         while self.relook_ps and now_ps >= self.relook_ps[0]:
             self.relook_ps.pop(0)
         return due
 
     def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
-        """Record the end of a master's sweep. ``troubled``: devices did not answer everything;
-        ``wrong``: NodeGUIDs of devices with impossible answers."""
+        """Record the end of a master's sweep. ``troubled``: some devices did not answer all
+        requests. ``wrong``: NodeGUIDs of devices with impossible answers."""
         if (
             self._was_whole
-        ):  # repeated traps start sweeps of some devices, and must not delay the light sweep of all others
+        ):  # traps that are repeated start sweeps of some devices, which must not delay the light sweep of all others
             self.look_ps = now_ps + config.sweep_interval_ps
         if self._queried - wrong and not self._by_itself:
             whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
@@ -106,12 +109,12 @@ class Schedule:
         self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
 
     def recheck(self, now_ps: int, higher: bool) -> None:
-        """Check again later: a higher manager that still discovers will soon become standby, and no
-        message reports when."""
+        """Schedule another check. A manager with a higher rank that is still discovering will soon
+        become standby, and no message reports this."""
         self.recheck_ps = now_ps + RECHECK_PS if higher else NEVER_PS
 
     def due_ps(self, state: SmState, config: SmConfig, replication_ps: int) -> int:
-        """Return the time when the switches, or the master, are next read."""
+        """Return the time at which the switches (or the master, for a standby) are read next."""
         if state == SmState.STANDBY:
             return min(self.look_ps, replication_ps)
         if state != SmState.MASTER:
@@ -120,7 +123,7 @@ class Schedule:
         return min(look_ps, self.recheck_ps, self.trouble_ps, *self.relook_ps[:1])
 
     def look(self, now_ps: int, state: SmState, config: SmConfig) -> bool:
-        """Return whether a light sweep, or a poll, is due. The next sweep is due after the
+        """Return whether a light sweep or a poll is due. If so, schedule the next one after the
         interval."""
         polls = state == SmState.STANDBY
         if now_ps < self.look_ps or not (polls or (state == SmState.MASTER and config.sweep_interval_ps)):
@@ -129,7 +132,7 @@ class Schedule:
         return True
 
     def overdue(self, now_ps: int) -> bool:
-        """Return whether a periodic sweep is due. It is requested now."""
+        """Return whether a periodic sweep is due. If so, it is requested."""
         if now_ps >= self.recheck_ps:
             self.recheck_ps, self.sweep = NEVER_PS, True
         elif now_ps >= self.trouble_ps:

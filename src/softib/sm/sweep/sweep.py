@@ -1,7 +1,7 @@
 """One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which queues requests.
 
-The next phase is entered when all requests of one are answered or abandoned; the caller sends them, and
-:mod:`~softib.sm.sweep.answers` handles their answers.
+The next phase begins when all requests of the current one are answered or abandoned. The caller
+sends the requests, and :mod:`~softib.sm.sweep.answers` handles their answers.
 """
 
 from __future__ import annotations
@@ -51,22 +51,25 @@ __all__ = ["Sweep"]
 
 
 EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
-"""Extensions for softib's own protocols: virtual ports and aggregation nodes."""
+"""Extensions for protocols that softib defines: virtual ports and aggregation nodes."""
 
 
 class Sweep:
     """One sweep of the manager.
 
-    * ``registered``: PortGUIDs of the previous sweep. Clients on other ports must subscribe and join again (None:
-      clients on all ports, because the manager is a new master, IBA 14.4.1; OpenSM does the same).
-    * ``lids``: the LIDs of each PortGUID, which outlive the sweep.
-    * ``before``: results of the previous sweep; devices whose answers differ are reported.
-    * ``master``: the manager is already master, so it clears PortStateChange of the switches that it managed before
-      it reads their ports. For other switches, and before the election, it clears the bit when the switches are
-      programmed, and reads their ports ``again``. ``answers.stale`` is then set if a port had changed.
+    * ``registered``: PortGUIDs of the previous sweep. Clients on other ports must subscribe and
+      join again. None: clients on all ports must, because the manager is a new master (IBA 14.4.1;
+      OpenSM does the same).
+    * ``lids``: the LIDs of each PortGUID. They are kept between sweeps.
+    * ``before``: results of the previous sweep. Devices whose answers differ from them are
+      reported.
+    * ``master``: the manager is already master. For switches that it managed before, it clears
+      PortStateChange before it reads their ports. For other switches, and if it is not master yet,
+      it clears the bit when it programs the switches, and then reads their ports ``again``. If a
+      port has changed meanwhile, ``answers.stale`` is set.
 
-    ``resume``: an incremental sweep discovers only the changes since that database (the manager is
-    then master). ``stores`` and ``groups`` outlive the sweep: they hold the state of devices.
+    ``resume``: an incremental sweep discovers only the changes since that database; the manager is
+    then master. ``stores`` and ``groups`` hold the state of devices, and are kept between sweeps.
     """
 
     def __init__(
@@ -92,17 +95,18 @@ class Sweep:
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
         self._reset = np.zeros(0, np.int64)
-        """Switches without any of the written state."""
+        """Switches that lost all values written to them."""
         self.fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up again, and those of switches that were reset and of nodes
-        that were absent."""
+        """bool[ports]: ports that came up again, and all ports of switches that were reset and of
+        nodes that were absent."""
         self._back = np.zeros(0, np.int64)
-        """Nodes that were absent in the previous sweep: another manager may have written to them."""
+        """Nodes that were absent in the previous sweep, so that another manager may have written to
+        them."""
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link has failed since the previous sweep."""
         self.misled = False
-        """Whether the wrong devices answered in the previous sweep, so that its data about devices
-        not read again cannot be trusted."""
+        """Whether requests of the previous sweep reached wrong devices, so that its data on devices
+        that are not read again is unreliable."""
         self._resumed = resume is not None
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
@@ -110,13 +114,13 @@ class Sweep:
         self.update: LftUpdate | None = None
         """The change of forwarding tables that phase ``tables`` writes."""
         self.held: ReadBack | None = None
-        """The reading of the phase ``held``."""
+        """The reading of tables in phase ``held``."""
         self.wanted = np.zeros((0, 64), np.uint8)
-        """Target PortInfo of the ports. uint8[ports, 64]"""
+        """The PortInfo that ports should have, uint8[ports, 64]."""
         self._changed_switches = np.zeros(0, np.int64)
         self.features = Features(self.database, self.queue, config, stores, self.report)
         self.suspects = None if resume is None else resume.suspects
-        """NodeGUIDs that an incremental sweep reads, None for a whole sweep."""
+        """NodeGUIDs that an incremental sweep reads; None for a sweep of the whole subnet."""
         self.extensions = tuple(extension(self) for extension in EXTENSIONS)
         self.answers = SweepAnswers(self)
         between = lambda: link_mgr.between(self.database, self._reset)
@@ -164,7 +168,7 @@ class Sweep:
         return extension is not None and extension.idle
 
     def extension_of(self, phase: str) -> SweepExtension | None:
-        """Return the extension that the phase belongs to, None for the core."""
+        """Return the extension to which the phase belongs; None if it belongs to no extension."""
         return self._extension_of.get(phase)
 
     @property
@@ -196,8 +200,9 @@ class Sweep:
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Discard the written tables: another master wrote to the switches, or cables were exchanged, so that requests
-        of the previous sweep along directed routes may have reached another device."""
+        """Discard the stored tables. Either another master wrote to the switches, or cables were
+        exchanged, so that requests that the previous sweep sent along directed routes may have
+        reached another device."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)
@@ -216,7 +221,7 @@ class Sweep:
         self.features.configured(self.wanted)
         ends = db.end_ports()
         self.features.queue_link_modes()
-        # Port 0 may have been read before its switch lost power.
+        # Port 0 may have been read before its switch lost power, so its LID is set to 0.
         PortInfo.lid.set(db.port_info, 0, db.node_base[link_mgr.restarted(db)])
         link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
@@ -278,8 +283,8 @@ class Sweep:
         self.more_tables()
 
     def _restarted_ends(self) -> set[int]:
-        """Return :attr:`fresh_ends` without switches that only appeared to be reset until their
-        tables were read back, and without hosts that were cut off."""
+        """Return :attr:`fresh_ends` without switches whose tables turned out to be intact when they
+        were read, and without hosts that were only cut off."""
         assert self.graph is not None
         db, nodes = self.database, self.graph.switch_node
         read = nodes[[table is not None for table in self.store.known(db, nodes)]]
@@ -296,7 +301,8 @@ class Sweep:
 
     @property
     def drains(self) -> bool:
-        """Return whether packets of old entries must drain before the next round of forwarding tables."""
+        """Return whether packets routed with old entries must drain before the next round of
+        forwarding tables."""
         return self.update is not None and self.update.drains
 
     def _tops(self) -> None:

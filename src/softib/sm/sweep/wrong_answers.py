@@ -1,15 +1,16 @@
-"""Comparison with the previous sweep: devices whose answers changed or are impossible, with a
-message each; insufficient capacities; and traces of other masters.
+"""Comparison with the previous sweep: devices whose answers have changed or are impossible, with a
+message for each; switches whose tables are too short; and traces of other masters.
 
 A switch whose LinearFDBCap is below the highest LID cannot forward to all LIDs (IBA 14.2.5.4). It
-is excluded together with the devices that only it connects: no path leads through it, and the rest
-of the subnet is managed. A switch that held a table of that length earlier is kept: a capacity does
-not change, so its answer is wrong. A switch that refused a block of its table has no room for it,
-whatever capacity it reports. The manager's own switch is always kept.
+is omitted, together with the devices that are connected only through it, and the rest of the subnet
+is managed without it. But if the switch earlier had a table of the needed length, it is kept: a
+capacity does not change, so its answer is wrong. If a switch rejected a block of its table, its
+table is too short, whatever capacity it reports. The manager's own switch is always kept.
 
-If a subnet falls apart, each part has a master (IBA 14.4.1). When the parts meet again and one master has died, only
-traces of it remain. A switch that was cut off may hold its tables although LinearFDBTop is this manager's value, and
-end ports have its LID as MasterSMLID.
+If a subnet is divided, each part has a master (IBA 14.4.1). When the parts are connected again and
+one master has stopped, only traces of it remain. A switch that was cut off may have that master's
+tables although LinearFDBTop is this manager's value, and end ports have the LID of that master as
+MasterSMLID.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
 
 
 def refused_blocks(store: LftStore, guids: np.ndarray, blocks: np.ndarray) -> None:
-    """Record refused blocks of forwarding tables (NodeGUID and block of each) for the next sweep."""
+    """Record the blocks of forwarding tables that switches rejected (NodeGUID and block of each),
+    for the next sweep."""
     for guid, block in zip(guids.tolist(), blocks.tolist(), strict=True):
         store.refused[guid] = min(store.refused.get(guid, 1 << 16), block * LFT_BLOCK)
 
@@ -132,7 +134,8 @@ def returned(before: Database, db: Database) -> np.ndarray:
 
 
 def named_masters(before: Database, db: Database) -> list[int]:
-    """Return the master LIDs of end ports that named this manager in the previous sweep."""
+    """Return the MasterSMLIDs of end ports that had this manager's LID there in the previous
+    sweep."""
     local_lid = int(before.port_lid[before.sm_port]) if before.sm_port >= 0 else 0
     ours = PortInfo.master_sm_lid.get(before.port_info) == local_lid
     ends, old = db.end_ports(), before.end_ports()
@@ -157,7 +160,8 @@ def changed_devices(before: Database, db: Database) -> list[tuple[int, str]]:
 
 
 def changed_neighbours(before: Database, db: Database) -> list[str]:
-    """Return a line for each port whose neighbour's NodeGUID has changed: another device, or a wrong answer."""
+    """Return a line for each port whose neighbour's NodeGUID has changed. Either the neighbour is
+    another device, or an answer was wrong."""
     old_port, old_peer = _cables(before)
     port, peer = _cables(db)
     _, a, b = np.intersect1d(_place(before, old_port), _place(db, port), return_indices=True)

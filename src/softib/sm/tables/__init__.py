@@ -1,1 +1,1 @@
-"""Writing forwarding tables to switches: the target, the order of Sets, and their safety."""
+"""Writing forwarding tables to switches: the new tables, the order of Sets, and their proof."""

@@ -1,19 +1,20 @@
-"""The order in which forwarding tables change, so that no packet meets a transient loop:
-destination outwards, round by round.
+"""The order in which forwarding tables change, such that no packet meets a transient loop: from the
+destination outwards, in rounds.
 
 For each destination, a switch changes after all switches that follow it on its new path. So a
-packet that meets a switch with its new entry follows the new path to the end, and a packet that
-meets none follows the old path. Whatever the order of the Sets within a round, no loop and no gap
-arises that neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient
+packet that reaches a switch with its new entry follows the new path to the end, and a packet that
+reaches none follows the old path. Whatever the order of Sets within a round, no loop and no gap
+occurs that neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient
 loops during the convergence of link-state routing protocols", 2007, use the same order for
 link-state routers.)
 
-LIDs may have stages (:mod:`softib.routing.transition.transition`): all rounds of a stage precede
-those of the next, and packets drain in between.
+LIDs may have stages (:mod:`softib.routing.transition.transition`). All rounds of a stage precede
+those of the next stage, and packets drain between them.
 
-A Set carries 64 LIDs. If they belong to different rounds, the block is sent in each of these, with
-the entries of that round. A lost Set freezes its LIDs and, if there are stages, the LIDs of all
-later ones: upstream switches keep the old entries, and the next sweep continues from there.
+A Set contains 64 LIDs. If they change in different rounds, the block is sent in each of these
+rounds, with the entries that have changed up to this round. If a Set is lost, its LIDs (and, if
+there are stages, the LIDs of all later stages) do not change further: switches upstream keep the
+old entries, and the next sweep continues from this state.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from softib.sm.kernels import rounds
 __all__ = ["LftUpdate"]
 
 STAGE = 1 << 16
-"""Largest number of rounds of a stage."""
+"""Maximum number of rounds of a stage."""
 
 
 class LftUpdate:
     """The change from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]). ``known``
-    bool[switches]: ``old`` is the state of the switch. For the other switches, every block is
-    written. ``stage`` int32[LIDs]: 1, 2, … in this order, and -1 last. ``discard``: LIDs of stage
-    -1 have no entry in the meantime.
+    bool[switches]: ``old`` is the actual table of the switch. For other switches, every block is
+    written. ``stage`` int32[LIDs]: stages 1, 2, … in this order, and -1 last. ``discard``: LIDs of
+    stage -1 have no entry until then.
 
-    ``held`` is the state of the switches after all rounds so far.
+    ``held`` are the tables of the switches after all rounds so far.
     """
 
     def __init__(
@@ -53,16 +54,17 @@ class LftUpdate:
         self._switch = self._lid = np.zeros(0, np.int64)
         order = np.zeros(0, np.uint16)
         if known.any():
-            cell = np.flatnonzero(old != new)  # millions in a fabric of 16,384 hosts: one dimension is faster than two
+            # millions in a fabric of 16,384 hosts; one dimension is faster than two
+            cell = np.flatnonzero(old != new)
             self._switch = cell // new.shape[1]
             self._lid = cell - self._switch * new.shape[1]
             order = np.ones(len(cell), np.uint16)
             if len(cell):
                 rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
-        else:  # no switch forwards yet: one round, without an order
+        else:  # no switch forwards packets yet, so one round is enough
             self.held = new
         self._value = new[self._switch, self._lid]
-        self._step = order  # 16 bits, so that NumPy sorts by radix
+        self._step = order  # 16 bits, because NumPy then uses radix sort
         if stage is not None:
             self._step = order.astype(np.int64)
             self._in_stages(stage, discard)
@@ -89,8 +91,8 @@ class LftUpdate:
 
     def _end_last_stage(self, stage: np.ndarray, end: int) -> None:
         """End the last stage. For LIDs of stages after ``end``, the last stage that writes entries,
-        only the SLs of paths change. Packets of ``end`` must drain before senders get these SLs, so
-        one entry is written unchanged."""
+        only the SLs of paths change. Packets of stage ``end`` must drain before senders get these
+        SLs, so one more entry is written, without a change."""
         lid = int(np.flatnonzero(stage > end)[0])
         switch = int(self._switch[0])
         self._switch, self._lid = np.append(self._switch, switch), np.append(self._lid, lid)
@@ -109,8 +111,8 @@ class LftUpdate:
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
     def next_round(self) -> np.ndarray:
-        """Return the Sets of the next round as ``switch * blocks + block``; the image of each is
-        that row of :attr:`images`."""
+        """Return the Sets of the next round as ``switch * blocks + block``. The content of each is
+        the row with this number in :attr:`images`."""
         stop = self._at
         if self._at < len(self._switch):
             stop = int(np.searchsorted(self._step, self._step[self._at], side="right"))
@@ -128,15 +130,15 @@ class LftUpdate:
 
     @property
     def images(self) -> np.ndarray:
-        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows that a round sent stay
-        unchanged until the next round."""
+        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows that a round sent do not
+        change until the next round."""
         return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:
         """Handle Sets whose effect is unknown."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
-        if self._at and self._at < len(self._step):  # later stages assume that these Sets took effect
+        if self._at and self._at < len(self._step):  # later stages assume that these Sets were executed
             later = self._step[self._at :] // STAGE > self._step[self._at - 1] // STAGE
             self._frozen[self._lid[self._at :][later]] = True
 

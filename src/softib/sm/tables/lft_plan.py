@@ -1,5 +1,5 @@
-"""The plan of a change of forwarding tables: its stages, and the note on it
-(:mod:`softib.routing.transition.transition` explains the reasons)."""
+"""The plan for a change of forwarding tables: its stages, and a note on it.
+:mod:`softib.routing.transition.transition` explains why stages are needed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from softib.sm.options.softib_options import ChangeConfig
 __all__ = ["AT_ONCE", "LftPlan", "plan_change"]
 
 CHECKED = 1 << 22
-"""Largest number of forwarding table entries that are checked for credit loops between old and new
-ones; in a larger subnet, paths would wait for the check."""
+"""Maximum number of forwarding table entries that are checked for credit loops between old and new
+entries. In a larger subnet, the check would delay the new paths."""
 
 
 @dataclass(frozen=True)
 class LftPlan:
     """``stage`` int32[LIDs] is as in :class:`~softib.routing.transition.transition.Stages`; None:
-    all at once. LIDs without a stage come last. ``discard``: their entries are removed first.
-    ``state``: ``acyclic`` (no credit loop can arise), ``loop`` (one can), ``loops-by-itself`` (the
-    old or new tables have one), ``unchanged``, or the reason why the result is unknown:
-    ``unknown-tables``, ``unknown-sls``, ``sl2vl-changes``, ``too-large``."""
+    all LIDs change at once. LIDs for which no stage is possible come last. ``discard``: their
+    entries are removed first. ``state``: ``acyclic`` (no credit loop can form), ``loop`` (one can
+    form), ``loops-by-itself`` (the old or the new tables alone have one), ``unchanged``, or the
+    reason why this is unknown: ``unknown-tables``, ``unknown-sls``, ``sl2vl-changes``,
+    ``too-large``."""
 
     stage: np.ndarray | None = None
     discard: bool = False
@@ -42,7 +43,8 @@ class LftPlan:
 
     @property
     def forgets(self) -> bool:
-        """Return whether packets may already wait in a cycle, so that only later changes are compared."""
+        """Return whether packets may already wait in a cycle. Later changes are then compared only
+        with the present tables."""
         return self.state not in ("acyclic", "unchanged")
 
 
@@ -50,8 +52,9 @@ AT_ONCE = LftPlan()
 
 
 def plan_change(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: SmConfig) -> LftPlan:
-    """Plan the change, for tables of at most :data:`CHECKED` entries and only if the state of every switch is known.
-    ``store`` records the SLs that paths have from now on."""
+    """Plan the change. Stages are computed only for tables of at most :data:`CHECKED` entries, and
+    only if the tables of every switch are known. ``store`` records the SLs that paths have after
+    the change."""
     use = store.sls.use(
         graph, routing, _sl_mask(config), _sl2vl(routing, config, fewest_data_vls(db, config.max_op_vls))
     )
@@ -101,7 +104,7 @@ def _plan(
 
 
 def _sl_mask(config: SmConfig) -> int:
-    """Return the SLs of packets for an engine that assigns none."""
+    """Return the SLs of packets if the engine assigns none."""
     return sum(1 << sl for sl in {0, *sls_in_use(config, None)})
 
 
@@ -115,8 +118,8 @@ def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
 
 
 def _outlive(graph: SwitchGraph, new: np.ndarray, use: SlUse) -> bool:
-    """Return whether packets of old path records, with their SLs, can form a loop with those of new
-    records on the new tables."""
+    """Return whether packets of old path records, with their SLs, can form a loop together with
+    those of new records on the new tables."""
     return (
         use is not ONE_VL
         and transition_stages(graph, new, new, replace(use, before=use.after, fresh=use.after)) is None

@@ -1,10 +1,10 @@
-"""The SLs that packets may have: those of all path records that the administrator has given,
-because senders may keep these for any time.
+"""The SLs that packets may have: those of all path records that the SA has returned, because
+senders may keep records for any time.
 
 An RC connection keeps the SL of its path record until it ends (IBA 9.6.1.2: the SL is in the QP's
-address vector), whatever tables come later. So SLs of earlier tables count too, until the destination's port comes up
-again, or until a change of tables is reported as able to loop. Later changes are then compared with the tables after
-that change.
+address vector), even if the tables change later. So SLs of earlier tables count until the
+destination's port comes up again, or until a change of tables is reported as able to loop. After
+that, later changes are compared only with the tables after that change.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["GivenSls", "SlHistory"]
 
 
 class GivenSls(NamedTuple):
-    """The SLs that another manager assigned, as in :class:`SlHistory`: mask of any pair, NodeGUIDs
-    uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
+    """The SLs that another manager assigned, as in :class:`SlHistory`: mask that any pair may use,
+    NodeGUIDs uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
 
     every: int
     switches: np.ndarray
@@ -32,14 +32,14 @@ class GivenSls(NamedTuple):
 
 
 class SlHistory:
-    """Masks of SLs by NodeGUID of the sender's switch and PortGUID of the receiver. ``every``: SLs
-    that any pair may use (engines with one VL)."""
+    """Masks of SLs, by NodeGUID of the sender's switch and PortGUID of the receiver. ``every``: SLs
+    that any pair may use (of engines with one VL)."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Clear all state, because another manager gives path records."""
+        """Clear all state, because another manager returns path records."""
         self.known = False
         self.every = 0
         self.switches, self.ends = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
@@ -47,7 +47,7 @@ class SlHistory:
         self.sl2vl: np.ndarray | None = None
 
     def take_over(self, given: GivenSls) -> None:
-        """Take over SLs that the previous manager assigned and reported."""
+        """Store the SLs that the previous manager assigned and reported."""
         self.every, self.switches, self.ends, masks, self.sl2vl = given
         self.known, self.masks = True, masks.copy()
 
@@ -78,7 +78,8 @@ class SlHistory:
         return SlUse(self.before(graph), fresh, sl2vl)
 
     def given(self, graph: SwitchGraph, use: SlUse, forgets: bool) -> None:
-        """Record that path records with these SLs are given from now on; ``forgets``: earlier SLs no longer count."""
+        """Record that the SA now returns path records with these SLs. ``forgets``: earlier SLs no
+        longer count."""
         masks = use.fresh if forgets else use.after
         self.known, self.sl2vl = True, use.sl2vl
         if masks.shape == (1, 1):

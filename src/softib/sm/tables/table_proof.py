@@ -1,5 +1,5 @@
-"""Verdict on the tables of a sweep, as text: which engine made them and why, and whether packets
-arrive or can deadlock."""
+"""Text about the tables of a sweep: which engine made them and why, and whether packets arrive and
+cannot deadlock."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 __all__ = ["PROVED", "TableProof", "prove_tables"]
 
 PROVED = 1 << 22
-"""Largest number of forwarding table entries that a manager proves while it serves; in a larger
-subnet, requests would wait for the proof."""
+"""Maximum number of forwarding table entries that a running manager proves. In a larger subnet, the
+proof would delay the answers to requests."""
 SHOWN_LINKS = 4
 
 
 @dataclass(frozen=True)
 class TableProof(Result):
-    """Forwarding tables and the proof of them."""
+    """Forwarding tables, and the result of their proof."""
 
     wanted: str
     """The selected engines."""
     engine: str
     """The engine that made the tables."""
     reasons: tuple[str, ...] = ()
-    """Reasons why it differs from the selected engine."""
+    """Reasons why another engine than the selected one made them."""
     lost: int | None = field(default=None, metadata=key("unreachable"))
     """Number of pairs (CA, address of another device) without a path; null: not proved."""
     loop: tuple[str, ...] = field(default=(), metadata=key("credit_loop"))
@@ -43,9 +43,10 @@ class TableProof(Result):
     switch_lost: int | None = field(default=None, metadata=key("switch_unreachable"))
     """Number of pairs (switch, address of another device) without a path; null: not proved."""
     switch_loop: tuple[str, ...] = field(default=(), metadata=key("switch_credit_loop"))
-    """The links of a credit loop that needs packets sent by switches, or to them."""
+    """The links of a credit loop that exists only with packets sent by switches, or sent to
+    them."""
     answer_loop: tuple[str, ...] = field(default=(), metadata=key("answer_credit_loop"))
-    """The links of a credit loop that needs answers with the SL of the request."""
+    """The links of a credit loop that exists only if answers use the SL of the request."""
 
     @property
     def is_fallback(self) -> bool:
@@ -59,7 +60,7 @@ class TableProof(Result):
 
     @property
     def faults(self) -> list[str]:
-        """The faults of the tables, a line each."""
+        """The faults of the tables, one line each."""
         lines = []
         if self.is_fallback:
             reasons = f" ({'; '.join(self.reasons)})" if self.reasons else ""
@@ -74,7 +75,7 @@ class TableProof(Result):
 
     @property
     def remarks(self) -> list[str]:
-        """Limits of tables that carry the traffic of all CAs, a line each."""
+        """Limitations of tables on which all traffic of CAs arrives, one line each."""
         lines = []
         if self.switch_lost:
             pairs = f"{counted(self.switch_lost, 'pair')} {plural(self.switch_lost, 'has', 'have')}"
@@ -87,7 +88,8 @@ class TableProof(Result):
 
     @property
     def verdict(self) -> str:
-        """One line if the tables have no fault, with their :attr:`remarks`; empty if there are :attr:`faults`."""
+        """One line with :attr:`remarks` if the tables have no fault; empty if there are
+        :attr:`faults`."""
         if not self.good:
             return ""
         if self.lost is None:

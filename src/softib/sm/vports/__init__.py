@@ -1,1 +1,2 @@
-"""Virtual ports of adapters, in softib's own layouts (:mod:`softib.iba.vendor.vports`)."""
+"""Virtual ports of adapters. Some of their MAD layouts are defined by softib
+(:mod:`softib.iba.vendor.vports`)."""

@@ -1,11 +1,11 @@
-"""Virtual ports (:mod:`softib.iba.vendor.vports`): a sweep discovers them, gives them LIDs and
-P_Keys, and brings them up. IBA does not define them; the stages are those of NVIDIA's
+"""Virtual ports (:mod:`softib.iba.vendor.vports`): a sweep discovers them, assigns LIDs and P_Keys,
+and brings them up. IBA does not define virtual ports; the stages are those of NVIDIA's
 ``osm_virt_mgr.h``.
 
-Discovery reads VirtualizationInfo of each adapter port with the bit in CapabilityMask2, VPortState
-in blocks, then VPortInfo and VNodeInfo of the virtual ports in use. Once links are ACTIVE, P_Key
-tables and LIDs follow, then Armed and Active. An incremental sweep reads the ports of suspects and
-those that came up again.
+Discovery reads VirtualizationInfo of each adapter port that has the bit in CapabilityMask2,
+VPortState in blocks, and then VPortInfo and VNodeInfo of the virtual ports in use. When links are
+ACTIVE, P_Key tables and LIDs are written, and then the states Armed and Active. An incremental
+sweep reads the virtual ports of suspect nodes, and of ports that came up again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ VPORT_ATTRIBUTES = (HEAD, INFO, VNODE, STATE, PKEYS)
 BLOCKS = 1 << 16
 """Tags of blocks are (port or row) * BLOCKS + block."""
 MOST = 1024
-"""Largest number of virtual ports of a port that are managed: VPortIndexTop may be 65,535."""
+"""Maximum number of virtual ports of one port that are managed. (VPortIndexTop may be up to
+65,535.)"""
 MOST_PKEY_BLOCKS = 64
 
 
@@ -62,8 +63,9 @@ def may_have(db: Database) -> np.ndarray:
 
 
 def look_for_changes(db: Database, queue: RequestQueue) -> None:
-    """Queue a Get(VirtualizationInfo) for each port that has virtual ports: VPortStateChange is
-    read between sweeps, because a trap may be lost. Tags are ~port, which are below all others."""
+    """Queue a Get(VirtualizationInfo) for each port that has virtual ports, to read
+    VPortStateChange between sweeps, because a trap may be lost. Tags are ~port; these are lower
+    than all other tags."""
     guids = np.array(sorted(db.vports.heads), np.uint64)
     ports = may_have(db)
     ports = ports[np.isin(db.port_guid[ports], guids)]
@@ -84,7 +86,7 @@ class VPortManager(SweepExtension):
         super().__init__(sweep)
         self.table, self.suspects = sweep.database.vports, sweep.suspects
         self.registered = np.zeros(0, np.uint64) if sweep.registered is None else sweep.registered
-        """GUIDs whose clients registered."""
+        """GUIDs of virtual ports whose clients have registered."""
         self._queried = np.zeros(0, np.int64)
         self._states: dict[int, np.ndarray] = {}
         self._tops: dict[int, int] = {}
@@ -108,8 +110,8 @@ class VPortManager(SweepExtension):
 
     @functools.cached_property
     def _possible(self) -> bool:
-        """Return whether a port reports virtual ports. Discovery is complete when this is first
-        called."""
+        """Return whether any port reports virtual ports. This is first called when discovery is
+        complete."""
         return len(may_have(self.db)) > 0
 
     # -- discovery --
@@ -135,8 +137,8 @@ class VPortManager(SweepExtension):
         return self._queried[np.isin(self.db.port_guid[self._queried], guids)]
 
     def _clear(self) -> None:
-        """Clear VPortStateChange before the states are read, so that a later change raises the bit
-        and a trap again."""
+        """Clear VPortStateChange before the states are read, so that a later change sets the bit
+        and raises a trap again."""
         db = self.db
         ports = [p for p in self._answered().tolist() if VirtualizationInfo.vport_state_change.get(self._head(p))]
         at = np.array(ports, np.int64)
@@ -179,7 +181,7 @@ class VPortManager(SweepExtension):
             self.queue.get(attr, db.port_route[port], rows, index)
 
     def discovered(self) -> None:
-        """Remove virtual ports that did not answer or have impossible GUIDs."""
+        """Remove virtual ports that did not answer, or have impossible GUIDs."""
         table, db = self.table, self.db
         if not len(table):
             return
@@ -198,7 +200,7 @@ class VPortManager(SweepExtension):
         self._silent.clear()
 
     def lids_given(self) -> None:
-        """Assign LIDs to virtual ports, once ports have theirs."""
+        """Assign LIDs to virtual ports, after physical ports have got theirs."""
         self.discovered()
         lids = self.sweep.lids
         if short := self.table.assign(self.db, {} if lids is None else lids):
@@ -207,7 +209,7 @@ class VPortManager(SweepExtension):
     # -- configuration --
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows whose port is ACTIVE, and their ports."""
+        """Return the rows whose physical port is ACTIVE, and these ports."""
         ports = self.table.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
         rows = rows[self.db.port_state()[ports[rows]] == PortState.ACTIVE]

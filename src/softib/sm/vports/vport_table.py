@@ -1,8 +1,9 @@
-"""The manager's table of virtual ports: columns, with one row for each virtual port in use. They
-are additional to the ports of :class:`~softib.sm.database.Database`.
+"""The manager's table of virtual ports, as columns with one row for each virtual port in use. Its
+rows are in addition to the ports of :class:`~softib.sm.database.Database`.
 
-Rows are identified by PortGUID of the port and index, so they stay valid when rows of ports change.
-Index 0 is the physical function, which is the port itself: it has a row but neither LID nor GUID.
+A row is identified by the PortGUID of the physical port and the index, so it stays valid when rows
+of ports change. Index 0 is the physical function, which is the port itself: it has a row, but
+neither LID nor GUID.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _COLUMNS = {
 
 
 class VPortTable:
-    """``owner`` uint64[n] is the PortGUID of its port, ``index`` uint16[n]; ``info`` and ``vnode``
-    uint8[n, 64] are VPortInfo and VNodeInfo as last read; ``lid`` uint16[n] is the assigned LID (0:
-    its port's LID). ``heads``: PortGUID → VirtualizationInfo (uint8[64])."""
+    """``owner`` uint64[n] is the PortGUID of the physical port, ``index`` uint16[n] the index.
+    ``info`` and ``vnode`` uint8[n, 64] are VPortInfo and VNodeInfo as last read. ``lid`` uint16[n]
+    is the assigned LID (0: the LID of the physical port). ``heads``: PortGUID → VirtualizationInfo
+    (uint8[64])."""
 
     owner: np.ndarray
     index: np.ndarray
@@ -72,7 +74,7 @@ class VPortTable:
         return np.maximum(1, -(-VNodeInfo.partition_cap.get(self.vnode).astype(np.int64) // 32))
 
     def copy(self) -> VPortTable:
-        """Return an independent table with the same rows."""
+        """Return a copy that shares no arrays with this table."""
         out = self.take(np.ones(len(self), bool))
         out.heads = dict(self.heads)
         return out
@@ -90,14 +92,14 @@ class VPortTable:
             setattr(self, name, getattr(self, name)[rows])
 
     def forget(self, owners: set[int]) -> None:
-        """Forget ports (PortGUIDs) that must be read again or were removed."""
+        """Remove ports (PortGUIDs) that must be read again, or that left the subnet."""
         if owners:
             self.keep(~np.isin(self.owner, np.array(sorted(owners), np.uint64)))
             for guid in owners:
                 self.heads.pop(guid, None)
 
     def add(self, owner: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Add rows; returns them."""
+        """Add rows, and return them."""
         first, n = len(self), len(owner)
         for name, (dtype, tail) in _COLUMNS.items():
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros((n, *tail), dtype)]))
@@ -105,7 +107,8 @@ class VPortTable:
         return np.arange(first, first + n)
 
     def ports(self, db: Database) -> np.ndarray:
-        """Return int64[n]: row of each virtual port's port, -1 if that is absent (or has no LID)."""
+        """Return int64[n]: the row of each virtual port's physical port; -1 if that port is absent
+        or has no LID."""
         ends = db.end_ports() if len(self) else np.zeros(0, np.int64)
         if not len(ends):
             return np.full(len(self), -1)
@@ -114,9 +117,9 @@ class VPortTable:
         return np.where(db.port_guid[ends[at]] == self.owner, ends[at], -1)
 
     def assign(self, db: Database, lids: dict[int, tuple[int, int]]) -> int:
-        """Fill ``lid`` of the virtual ports that require one: the LID stored for its GUID,
-        otherwise the LID that it has, otherwise the lowest free LID. ``lids`` is updated. Returns
-        the number of virtual ports for which no LID was left."""
+        """Fill ``lid`` of the virtual ports that require one: the LID that is stored for the GUID,
+        otherwise the LID that the virtual port has, otherwise the lowest free LID. ``lids`` is
+        updated. Returns the number of virtual ports for which no LID was left."""
         ports = self.ports(db)
         wants = np.flatnonzero(self.requires_lid & (ports >= 0))
         self.lid[:] = 0
@@ -146,9 +149,9 @@ class VPortTable:
         return len(open_) - len(free)
 
     def lids_in_use(self, db: Database) -> np.ndarray:
-        """Return int64[n]: the LID that reaches each virtual port, 0 if its port is absent. It is
-        its own LID, that of another index to which it refers, or that of its port (NVIDIA's
-        ``osm_vport_calc_lid``)."""
+        """Return int64[n]: the LID by which each virtual port is reached; 0 if its physical port is
+        absent. It is its own LID, that of another index to which it refers, or that of the physical
+        port (NVIDIA's ``osm_vport_calc_lid``)."""
         ports = self.ports(db)
         base = np.where(ports >= 0, db.port_lid[ports], 0).astype(np.int64)
         by_place = {
@@ -162,9 +165,9 @@ class VPortTable:
 
 
 def with_vports(db: Database, graph: SwitchGraph, routing: Routing) -> tuple[SwitchGraph, Routing]:
-    """Return graph and tables with an additional end, a column of the table and SLs for each LID of
-    a virtual port. They equal those of the port's LID, for any engine, so that proofs of the tables
-    hold."""
+    """Return a graph and tables in which each LID of a virtual port has an additional end, a column
+    and SLs. They equal those of the physical port's LID, for any engine, so proofs of the tables
+    stay valid."""
     vports = db.vports
     ports = vports.ports(db)
     rows = np.flatnonzero((vports.lid > 0) & (ports >= 0))
