@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["prepared", "serve"]
 
-LEAST_S, MOST_S = 0.2, 3600.0
+LEAST_S, MOST_S = 0.2, 3600
 
 
 def serve(
@@ -71,7 +71,7 @@ def prepared(
     """Return a source of :func:`serve` with its arguments checked, before it is read. ``mkey``: the M_Key of the
     subnet's manager."""
     if not LEAST_S <= every <= MOST_S:
-        raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
+        raise InputError(f"every={every:g} is out of range; use {LEAST_S:g} to {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
         raise InputError("the token is too short; use at least 16 characters")
     served = _served(source, every, mkey, notice, steps)
@@ -142,7 +142,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
 
 
 def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, notice: Notice, steps: Steps) -> Served:
-    from softib.monitor.opening import PREFIX, is_live, open_source
+    from softib.monitor.opening import is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
     from softib.web.served import Served
@@ -167,7 +167,6 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, no
             every_s=every,
             explain=explain,
             steps=steps,
-            laboratory=not name.startswith(PREFIX),
         )
     result = load(name, [], None, notice=notice)
     explain = _explain_at_rest(Fabric(result, name))

@@ -1,4 +1,4 @@
-"""The documents of ``--json``, each with the result that prints it."""
+"""The documents that ``--json`` prints, each with the result from which it is made."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ DOCUMENTS: dict[str, str] = {
     "top": "render.top:Top",
     "why": "analysis.jobs.why:Why",
 }
-"""Maps each document of ``--json`` to the module and class of its result; several if it has one of several forms."""
+"""Maps each document of ``--json`` to the module and class of its result; to several classes if the document has
+several forms.
+"""
 
 
 def model_of(name: str) -> Any:

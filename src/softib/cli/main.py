@@ -84,8 +84,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "shell completion of verbs, options, files, fabrics and nodes",
     },
 }
-"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<group>.<verb>:command``, or
-one of :data:`TOGETHER`. The folder of a group is named by the group's last word."""
+"""Group → verb → its line in ``softib --help``. The code of a verb is ``softib.cli.<group>.<verb>:command``, or in a
+module of :data:`TOGETHER`. The name of a group's folder is the last word of the group.
+"""
 TOGETHER = {
     "advise": "plan",
     "down": "up",
@@ -94,7 +95,7 @@ TOGETHER = {
     "compile": "installation",
     "completion": "installation",
 }
-"""Small verbs → the module that contains them."""
+"""Small verb → the module that contains it together with other verbs."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 MODULES = {
     verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb).replace('-', '_')}"
@@ -132,13 +133,13 @@ SYNONYMS = {
     }.items()
     for name in names.split()
 }
-"""Commands of other tools → the corresponding verb, which is suggested, not run."""
+"""Verb → commands of other tools for which an error suggests this verb."""
 PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
 """Programs for InfiniBand whose names do not begin with ib."""
 
 
 COMPLETE = "_SOFTIB_COMPLETE"
-"""Variable in which the script of ``softib completion`` asks for completions."""
+"""Environment variable with which the script of ``softib completion`` requests completions."""
 
 
 class VerbGroup(click.Group):
@@ -163,8 +164,9 @@ class VerbGroup(click.Group):
                 formatter.write_dl(list(verbs.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb. An interrupt leaves as :class:`click.Abort`: click prints an empty line for
-        :class:`KeyboardInterrupt`."""
+        """Run the verb. Convert an interrupt to :class:`click.Abort`, because click prints an empty line for
+        :class:`KeyboardInterrupt`.
+        """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -180,8 +182,9 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """``help VERB`` is ``VERB --help``; for a misspelt verb, or one of another tool, the error names the right
-        ones."""
+        """Treat ``help VERB`` as ``VERB --help``. If the verb is misspelt or a command of another tool, raise an error
+        that suggests verbs.
+        """
         from softib.errors import nearest
 
         if args and args[0] == "help":
@@ -199,7 +202,7 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _commands_of_verbs(self, ctx: click.Context, word: str) -> list[str]:
-        """Return the commands of verbs that ``word`` names: ``sm sweep`` for ``sweep``."""
+        """Return the subcommands of verbs with the name ``word``: for ``sweep``, return ``sm sweep``."""
         from softib.errors import nearest
 
         commands = {
@@ -220,7 +223,8 @@ def cli() -> None:
 
 GC_EVERY = 100_000
 """Number of new objects between two garbage collections. Most objects of a command are modules and arrays that live
-until its end; with Python's default (700), collections would examine the young ones repeatedly."""
+until its end; with Python's default (700), collections would examine new objects repeatedly.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -253,7 +257,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """Return the exit code of one call. ``obj`` of the context: the process runs only this command."""
+    """Run a command line and return its exit code. The context's ``obj`` is True if the process runs only this
+    command.
+    """
     try:
         args = list(argv) if argv is not None else None
         code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False, obj=argv is None)

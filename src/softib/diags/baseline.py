@@ -1,8 +1,7 @@
-"""Baseline file of known findings, so that a check reports only new ones. The file is JSON,
-readable and suited for version control: one entry per finding, in a stable order. A finding is
-identified by code, severity and locations (GUID and port number), not by its message, whose numbers
-change; a known finding with a higher severity is new. The number of equal findings counts:
-if the baseline has one and the check finds two, the second is new.
+"""Baseline file of known findings, so that a check reports only new ones. The file is JSON with one entry per finding
+in a stable order, so that version control shows readable differences. A finding is identified by code, severity and
+locations (GUID and port number), not by its message, whose numbers change; a known finding with a higher severity is
+new. The number of equal findings counts: if the baseline has one and the check finds two, the second is new.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ KEY = "softib_baseline"
 def fingerprint(finding: Finding) -> str:
     """Return 32 hex digits that identify a finding across checks of a fabric."""
     locations = sorted(f"{p.guid:016x}:{'' if p.portnum is None else p.portnum}" for p in finding.where)
-    # Without a location (the whole fabric, a row of a plan) the message without its numbers
-    # identifies it.
+    # A finding without a location (about the whole fabric, or a row of a plan) is identified by its message without
+    # numbers.
     text = "" if locations else "".join("#" if c.isdigit() else c for c in finding.message)
     key = "\n".join((finding.code, finding.severity.name, *locations, text))
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
-    """Write ``findings`` as known. Raises :class:`InputError` if the file cannot be written."""
+    """Write ``findings`` to a baseline file. Raises :class:`InputError` if the file cannot be written."""
     rows = [
         {
             "fingerprint": fingerprint(f),
@@ -52,8 +51,9 @@ def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
 
 
 def read_baseline(path: str | Path) -> Counter[str]:
-    """Return the count of each known fingerprint. Raises :class:`InputError` if
-    :func:`write_baseline` did not write the file."""
+    """Return the number of findings in the baseline for each fingerprint. Raises :class:`InputError` if the file is not
+    from :func:`write_baseline`.
+    """
     data = json_document(path, "baseline", "use a file written by 'softib check --write-baseline'")
     rows = data.get("findings") if isinstance(data, dict) and KEY in data else None
     if not isinstance(rows, list):
@@ -73,9 +73,9 @@ class NewFindings(NamedTuple):
     findings: list[Finding]
     """Findings that are not in the baseline."""
     accepted: int
-    """Number of those that are."""
+    """Number of findings that are in the baseline and were reported again."""
     resolved: int
-    """Number of findings in the baseline alone."""
+    """Number of findings in the baseline that were not reported again."""
 
 
 def new_findings(findings: Sequence[Finding], accepted: Counter[str]) -> NewFindings:

@@ -72,8 +72,9 @@ UNREADABLE_RECORDS = code(
 
 
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """Report each file with problems that no other check reports; the problems are also listed
-    separately from the findings."""
+    """Report each file with unusable records that no other check reports. The records are also listed separately from
+    the findings.
+    """
     files: dict[str, list[list[Any]]] = {}
     for group in alike(p for p in c.problems if not p.code):
         files.setdefault(group[0].file, []).append(group)
@@ -136,15 +137,17 @@ CHECKS = (
     lost_links,
     unreadable_records,
 )
-"""Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they
-run: later checks skip the cables reported by earlier ones. Checks of installed packages follow."""
+"""The checks in the order in which they run. Each takes a :class:`~softib.diags.context.Context` and returns findings.
+Later checks skip cables that earlier checks reported. Checks of installed packages run last.
+"""
 
 
 @cache
 def foreign_checks() -> Mapping[str, Extension]:
-    """Return the checks of installed packages by name: entry points of the group ``softib.checks``,
-    each a function like those of :data:`CHECKS` that declares its codes with
-    :func:`softib.diags.finding.code` when it is imported. Warns about checks that cannot be used."""
+    """Return the checks of installed packages by name. Each is an entry point of the group ``softib.checks``: a
+    function like those of :data:`CHECKS`, whose module declares its codes with :func:`softib.diags.finding.code` when
+    it is imported. Warns about checks that cannot be used.
+    """
 
     def function(name: str, value: Any) -> None:
         if not callable(value) or isinstance(value, type):
@@ -160,7 +163,7 @@ def finding_codes() -> Mapping[str, Code]:
 
 
 def _foreign_findings(context: Context) -> Iterator[Finding]:
-    """Return the findings of checks from packages. Raises :class:`InputError` for one that fails."""
+    """Return the findings of checks from installed packages. Raises :class:`InputError` if such a check fails."""
     for one in foreign_checks().values():
         with blamed_on(one.package, f"check {one.name}"):
             for each in one.value(context):
@@ -180,15 +183,15 @@ def check(
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
 ) -> list[Finding]:
-    """Return all findings about ``fabric``, each fault once, the most severe first, then in the
-    order of the checks.
+    """Return all findings about ``fabric``. Each fault is reported once. The most severe findings come first; findings
+    of one severity are in the order of the checks.
 
-    ``problems`` of the reader; ``tables``: forwarding tables of each subnet; ``remedy``: changes
-    that the first tree needs for ftree (``report.remedy.FtreeUnfit``); ``plan``: a plan to compare
-    every cable with (or the result of :func:`~softib.diags.cabling_plan.compare.compare`);
-    ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides
-    the source's recorded data (after bring-up: add ``lids``, ``states``); ``structure`` from
-    :func:`~softib.diags.structure.recognise.recognise`, if at hand.
+    ``problems``: records that the reader of the source could not use. ``tables``: forwarding tables of each subnet.
+    ``remedy``: changes after which ftree can route the first tree (``report.remedy.FtreeUnfit``). ``plan``: a plan to
+    compare every cable with (or the result of :func:`~softib.diags.cabling_plan.compare.compare`). ``sms``: subnet
+    managers of a live fabric (default: ``fabric.source.sms``). ``records`` replaces the source's list of recorded data
+    (after bring-up: add ``lids``, ``states``). ``structure``: result of
+    :func:`~softib.diags.structure.recognise.recognise` (default: computed here).
     """
     first, *others = tables or (SubnetTables(),)
     context = _context(fabric, records, structure, problems=problems, sms=sms, remedy=remedy, **vars(first))
@@ -202,14 +205,14 @@ def check(
 
 
 class CheckedStructure(NamedTuple):
-    """The findings of a fabric, and the structure that was recognised."""
+    """The findings of a fabric, and its recognised structure."""
 
     findings: list[Finding]
     structure: Structure
 
 
 def check_structure(fabric: Fabric, **options: Any) -> CheckedStructure:
-    """Return the findings of :func:`check`, and the structure."""
+    """Return the findings of :func:`check` and the structure that it recognised."""
     from softib.diags.structure.recognise import recognise
 
     structure = options.pop("structure", None) or recognise(fabric)

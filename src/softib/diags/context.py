@@ -23,9 +23,10 @@ __all__ = ["Context", "SubnetTables"]
 
 @dataclass(frozen=True)
 class SubnetTables:
-    """Analysed forwarding tables of a subnet: their ``proof`` (``routing.verify.Proof``) and
-    ``quality`` (``routing.quality.Balance``), and the ``graph`` that the rows of both belong to
-    (None: rows are the fabric's switches)."""
+    """Analysed forwarding tables of a subnet. ``proof``: ``routing.verify.Proof``. ``quality``:
+    ``routing.quality.Balance``. ``graph``: the routing graph whose switches are the rows of both (None: the rows are
+    the fabric's switches).
+    """
 
     proof: Any = None
     quality: Any = None
@@ -34,7 +35,7 @@ class SubnetTables:
 
 @dataclass
 class Context:
-    """Input of a check; expensive parts are computed when they are first used."""
+    """Input of a check. Attributes that take long to compute are computed when they are first used."""
 
     view: FabricView
     problems: Sequence[Any] = ()
@@ -47,12 +48,12 @@ class Context:
 
     @cached_property
     def structure(self) -> Structure:
-        """The topology recognised."""
+        """The recognised topology."""
         return recognise_view(self.view)
 
     @cached_property
     def pattern(self) -> Pattern:
-        """The cabling pattern learned."""
+        """The cabling pattern learned from the fabric."""
         return learn_pattern(self.view, self.structure.labels)
 
     @cached_property
@@ -65,8 +66,9 @@ class Context:
 
     @cached_property
     def exchanged_hosts(self) -> dict[tuple[str, str], list[HostExchange]]:
-        """Return exchanged adapters by pair of hosts, from the order of names along the ports,
-        otherwise from the port numbers of rails."""
+        """Return exchanged adapters by pair of hosts. They are found from the order of host names along the switch
+        ports, otherwise from the port numbers of rails.
+        """
         out = self._by_hosts(exchanged_hosts(self.view))
         return self._by_hosts(exchanged_in_units(self.view)) | out
 
@@ -91,5 +93,5 @@ class Context:
 
     @cached_property
     def suspects(self) -> Suspects:
-        """Cables that break the pattern."""
+        """Cables that do not follow the pattern."""
         return find_suspects(self.view, self.pattern, self.structure.rank)

@@ -1,4 +1,4 @@
-"""A finding: a problem or fact of a fabric with evidence and advice; and the codes of findings."""
+"""Findings and their codes. A finding is a problem or fact of a fabric, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["CODES", "MANY", "Code", "Each", "Finding", "Location", "Severity", "
 
 
 class Severity(IntEnum):
-    """Severity: an ``error`` breaks traffic or management, a ``warning`` costs performance or
-    safety."""
+    """Severity: an ``error`` stops traffic or management, a ``warning`` reduces performance or safety."""
 
     INFO = 0
     WARNING = 1
@@ -31,9 +30,9 @@ class Location(Result):
     guid: int = field(metadata=key(json="{:#018x}".format, type=str))
     """NodeGUID in hex."""
     portnum: int | None = None
-    """None: the whole node."""
+    """Port number; None for the whole node."""
     shown: str = field(default="", compare=False, metadata=HIDDEN)
-    """Name of the node in messages if its name alone is ambiguous."""
+    """Name of the node in messages if several nodes have its name."""
 
     def __str__(self) -> str:
         name = self.shown or self.node
@@ -87,11 +86,12 @@ def code(name: str, severity: Severity, meaning: str, advice: str) -> str:
 
 
 MANY = 8
-"""Number of equal findings above which they are one finding: its message has the count, its
-locations and evidence contain all."""
+"""Largest number of findings with the same code that are reported separately. More are merged into one finding, whose
+message has their number, and whose locations and evidence contain all.
+"""
 
 Each = tuple[Sequence[Any], str, dict[str, Any]]
-"""Places, message and evidence of one finding of several."""
+"""Locations, message and evidence of one of several findings."""
 
 
 def each_or_one(
@@ -104,9 +104,10 @@ def each_or_one(
     severity: Severity | None = None,
     count: str = "count",
 ) -> Iterator[Finding]:
-    """Return a finding for each of ``several``; for more than ``most``, one with the text
-    ``together`` (with their number) that names the first. It holds every location, and the message and
-    evidence of each in ``evidence["each"]``."""
+    """Return a finding for each of ``several``. If there are more than ``most``, return a single finding with the text
+    ``together``, which states their number and names the first of them. This finding has all locations;
+    ``evidence["each"]`` has all messages and evidence.
+    """
     if len(several) <= most:
         for where, message, detail in several:
             yield finding(name, where, message, detail, severity=severity)

@@ -83,24 +83,24 @@ SELF_LOOP_CABLE = code(
 )
 
 STATES_PORT_GUIDS = ("generated", "running", "db_csv")
-"""Sources that state the PortGUID of every port; others list a CA's port only if it has a cable.
-"""
+"""Sources that state the PortGUID of every port. Other sources list a CA's port only if it has a cable."""
 
 
 def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-    """Group rows with equal values, for each value of several rows, in order of the first row."""
+    """Return a group of rows for each value that several rows have, in order of the first row."""
     order = np.argsort(values, kind="stable")
     v = values[order]
     cut = np.flatnonzero(np.concatenate([[True], v[1:] != v[:-1]])) if len(v) else np.zeros(0, int)
     size = np.diff(np.concatenate([cut, [len(v)]]))
-    several = np.flatnonzero(size > 1)  # mostly none: unique values form no group
+    several = np.flatnonzero(size > 1)  # usually empty: unique values form no group
     parts = [rows[order[i : i + n]] for i, n in zip(cut[several].tolist(), size[several].tolist(), strict=True)]
     return sorted(parts, key=lambda p: int(p[0]))
 
 
 def _linked_locations(view: FabricView, nodes: list[int]) -> list[Location]:
-    """Return the locations of the cabled ports of ``nodes``; a switch, or a node without cables, as
-    a whole."""
+    """Return the locations of the cabled ports of ``nodes``. For a switch, or a node without cables, return the
+    location of the node.
+    """
     f = view.fabric
     locations = []
     for node in nodes:
@@ -117,7 +117,7 @@ def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
 
 
 def duplicate_guids(c: Context) -> Iterator[Finding]:
-    """Report NodeGUIDs of several nodes, and PortGUIDs of ports of several nodes."""
+    """Report NodeGUIDs that several nodes have, and PortGUIDs that ports of several nodes have."""
     view, f = c.view, c.view.fabric
     with_guid = np.flatnonzero(f.node_guid != 0)
     reported: set[int] = set()
@@ -131,7 +131,7 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
             f"NodeGUID {guid} is used by {counted(len(nodes), 'node')}: {names}",
             {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())},
         )
-    # A CA's port without a link is in no record of a dump: its GUID is assumed to be node GUID + portnum.
+    # A dump does not list a CA's port without a link: its GUID is assumed to be node GUID + portnum.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
     for ports in _groups(f.port_guid[owners], owners):
@@ -148,19 +148,20 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
 
 
 def duplicate_descriptions(c: Context) -> Iterator[Finding]:
-    """Report equal NodeDescriptions of nodes in different systems; a vendor's default shared by
-    many is one finding."""
+    """Report NodeDescriptions that nodes in different systems share. A default of a vendor that many nodes have is one
+    finding.
+    """
     view, f = c.view, c.view.fabric
     described = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
     texts = np.ascontiguousarray(f.node_desc[described]).view("S64").reshape(-1)
     keys = np.unique(texts, return_inverse=True)[1] if len(described) else described
     for nodes in _groups(keys, described):
         if len(set(f.sys_guid[nodes].tolist())) == 1 and len(set(f.node_guid[nodes].tolist())) > 1:
-            continue  # adapters of one host that share its name
+            continue  # adapters of one host, all named after it
         text = view.names[int(nodes[0])]
         host = view.host_descriptions.get(text)
         if host and host.is_one_host and len(set(f.node_guid[nodes].tolist())) == len(nodes):
-            continue  # the same, on separate cards
+            continue  # adapters of one host on separate cards
         kind = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if (len(nodes) > MANY and not host) or "Technologies" in text:
@@ -191,7 +192,7 @@ def lid_faults(c: Context) -> Iterator[Finding]:
     ends = f.end_ports()
     ends = ends[~view.is_sharp[f.port_node[ends]] | (f.lid[ends] > 0)]
     lid = f.lid[ends].astype(np.int64)
-    parts = _parts(view)[1:] if len(view.cable) else []  # no manager reaches them: the finding about the part says it
+    parts = _parts(view)[1:] if len(view.cable) else []  # no manager reaches them; another finding reports them
     zero = ends[(lid == 0) & ~np.isin(f.port_node[ends], np.concatenate([np.zeros(0, int), *parts]))].tolist()
     yield from each_or_one(
         LID_ZERO,
@@ -219,7 +220,7 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
     f = view.fabric
     low = f.lid[ends].astype(np.int64)
     lmc = f.lmc[ends].astype(np.int64) if "lmcs" in view.records else np.zeros(len(ends), np.int64)
-    apart = subnet_of(f)[ends].astype(np.int64) << 17  # beyond the highest LID of a subnet
+    apart = subnet_of(f)[ends].astype(np.int64) << 17  # LIDs of different subnets must not overlap
     order = np.argsort(apart + low, kind="stable")
     ends, low, high, apart = ends[order], low[order], (low + (1 << lmc) - 1)[order], apart[order]
     if not len(ends):
@@ -232,7 +233,7 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
 
 
 def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high: np.ndarray) -> Finding:
-    """Return the finding for ports with overlapping LIDs, directly or through others."""
+    """Return the finding for ports whose LID ranges overlap, directly or in a chain of overlaps."""
     where = [view.location(p) for p in ends.tolist()]
     same = bool((low == low[0]).all() and (high == high[0]).all())
     who = (
@@ -300,8 +301,9 @@ def _at(line: int) -> str:
 
 
 def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
-    """Report cables without a second end: one finding per node that the source names but does not
-    contain."""
+    """Report cables whose other end is not in the source: one finding for each node that the source names as a peer but
+    does not contain.
+    """
     view, problems = c.view, [p for p in c.problems if p.code == DANGLING_RECORD]
     reported = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
     groups: dict[Any, list[tuple[int, Any]]] = {}
@@ -353,10 +355,10 @@ def _dangling_nodes(view: FabricView) -> np.ndarray:
 
 
 def _parts(view: FabricView) -> list[np.ndarray]:
-    """Return the nodes of each connected part, those of the largest one first."""
+    """Return the nodes of each connected part, the largest part first."""
     f = view.fabric
     lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
-    lone &= ~f.is_switch | _dangling_nodes(view)  # unlinked adapters and dangling records have separate findings
+    lone &= ~f.is_switch | _dangling_nodes(view)  # other findings report these nodes
     joined = np.flatnonzero(~lone & ~view.is_sharp)
     if not len(joined):
         return []
@@ -367,7 +369,7 @@ def _parts(view: FabricView) -> list[np.ndarray]:
 
 
 def _no_links(view: FabricView) -> Iterator[Finding]:
-    """Report a fabric without links: every node is isolated, also if there is only one."""
+    """Report a fabric without links, in which every node is isolated (even if it is the only node)."""
     nodes = np.flatnonzero(~view.is_sharp)
     if len(nodes):
         named = few(view.display_names[n] for n in nodes.tolist())

@@ -1,9 +1,8 @@
-"""Node names split into a class and numbers.
+"""Splits node names into a class and numbers.
 
-``leaf-12`` is number (12,) of class ``leaf-#``; ``node-003 mlx5_2`` is (3, 2) of ``node-# mlx#_#``
-once numbers that are the same everywhere in the class (the 5 of mlx5) are left out. Sites number
-their switches and hosts in the order of cabling; therefore a swapped pair is visible without a
-plan.
+``leaf-12`` has the number (12,) in class ``leaf-#``. ``node-003 mlx5_2`` has the numbers (3, 2) in class ``node-#
+mlx#_#``: numbers that all members share (the 5 of mlx5) are left out. Sites number their switches and hosts in the
+order of cabling, so two exchanged cables are visible without a plan.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ __all__ = ["Labels", "NodeClass", "class_of_coordinates", "make_class", "read_la
 
 _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
-"""Numbers that differ by more than this within a class are serial numbers, not positions."""
+"""Largest range of numbers within a class. Numbers with a larger range are serial numbers, not positions."""
 LONGEST = 2**62
 MIN_MEMBERS = 2
 SPARSE = 64
-"""Numbers beyond this multiple of the members are replaced by their rank, which limits memory and
-time.
+"""If the largest number of a class is more than this multiple of its members, the numbers are replaced by their ranks.
+This limits memory and time.
 """
 
 
@@ -32,9 +31,9 @@ time.
 class NodeClass:
     """Nodes of one type whose names differ only in numbers.
 
-    ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest
-    of each column. ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member
-    by it. ``by_ports``: the numbers are positions derived from the ports, not numbers in the names.
+    ``numbers`` int64[members, k]: each column starts at 0. ``span``: one more than the largest number of each column.
+    ``numbers @ stride`` is the code of each member; ``order`` and ``codes`` serve to find the member with a code.
+    ``by_ports``: the numbers are positions derived from the ports, not numbers in the names.
     """
 
     name: str
@@ -52,8 +51,9 @@ class NodeClass:
         return np.where(inside, self._find_code(numbers @ self.stride), -1)
 
     def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
-        """Return a class of rows ``nodes`` with other ``numbers`` >= 0; if several nodes have the
-        same numbers, the first is found."""
+        """Return a class of ``nodes`` with other ``numbers`` (0 or more). If several nodes have the same numbers,
+        :meth:`find` returns the first.
+        """
         return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
 
     def _find_code(self, code: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ class NodeClass:
 
 @dataclass
 class Labels:
-    """``classes``, and for each node its class and row in it (-1 = no class)."""
+    """``classes`` of nodes. For each node: its class and its row in this class (-1: the node has no class)."""
 
     classes: list[NodeClass]
     class_of: np.ndarray
@@ -97,14 +97,15 @@ def read_labels(view: FabricView) -> Labels:
 
 
 def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
-    """Return the class of ``nodes`` named ``names``, which differ from ``template`` in numbers;
-    None if the numbers give no order."""
+    """Return the class of ``nodes``, whose ``names`` are ``template`` with different numbers; None if the numbers give
+    no order.
+    """
     numbers = np.array([[min(int(x), LONGEST) for x in _NUMBER.findall(n)] for n in names], np.int64)
     numbers -= numbers.min(axis=0)
     numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]
     numbers = _without_copies(numbers)
     for column in numbers.T:
-        if column.max(initial=0) > SPARSE * len(nodes):  # serial numbers: only their order can have a meaning
+        if column.max(initial=0) > SPARSE * len(nodes):  # serial numbers: only their order is meaningful
             column[:] = np.unique(column, return_inverse=True)[1]
     if numbers.shape[1] == 0:
         return None
@@ -120,8 +121,9 @@ def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass 
 
 
 def class_of_coordinates(view: FabricView, nodes: np.ndarray, coordinates: np.ndarray) -> NodeClass:
-    """Return the class of ``nodes`` with ``coordinates`` (int64[nodes, k], distinct) as numbers, named by the form of
-    their names."""
+    """Return the class of ``nodes`` that has ``coordinates`` (int64[nodes, k], distinct) as numbers. The class is named
+    after the common form of the nodes' names.
+    """
     forms = {_NUMBER.sub("#", view.names[n]) for n in nodes.tolist()}
     name = forms.pop() if len(forms) == 1 and not view.names[nodes[0]].startswith("0x") else "switch"
     return replace(_ordered(name, nodes, coordinates, coordinates.max(axis=0) + 1), by_ports=True)

@@ -1,7 +1,6 @@
-"""Observations of the ports of a fabric from MADs, files and time series: the increase of each
-counter in each interval, and the reported properties of each port. The collector
-(``softib.monitor``) writes this table; the rules that find bad cables read nothing else, so they
-cannot see faults planted in a simulated fabric.
+"""Observations of the ports of a fabric from MADs, files and time series: the increase of each counter in each
+interval, and the reported properties of each port. The collector (``softib.monitor``) writes this table; the rules that
+find bad cables read only this table, so they cannot read the list of faults injected into a simulated fabric.
 """
 
 from __future__ import annotations
@@ -25,13 +24,12 @@ __all__ = ["ForwardingTables", "Observations", "ObservedPorts", "tables_of"]
 class ObservedPorts:
     """``n`` ports, one row each, sorted by (``node_guid``, ``portnum``).
 
-    ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid``
-    int32 (0: none); ``peer`` int32, the row of the port at the other end of the cable (-1: none, or
-    not observed); ``rate_gbps`` float64 of data, from PortInfo's width and speed (0: link down).
-    ``text`` holds other facts by name, as object arrays with "" if unknown: ``firmware``,
-    ``device`` (PSID or part of the board), ``vendor``, ``module_vendor``, ``module_part``,
-    ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or active, optical,
-    copper), ``system`` (name of the node's system), ``fec``.
+    ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid`` int32 (0: none);
+    ``peer`` int32, the row of the port at the other end of the cable (-1: none, or not observed); ``rate_gbps``
+    float64, the data rate from PortInfo's width and speed (0: link down). ``text`` maps the names of other facts to
+    object arrays ("": unknown): ``firmware``, ``device`` (PSID, or part number of the board), ``vendor``,
+    ``module_vendor``, ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or active,
+    optical, copper), ``system`` (name of the node's system), ``fec``.
     """
 
     node_guid: np.ndarray
@@ -51,24 +49,22 @@ class ObservedPorts:
 class Observations:
     """``k`` intervals of ``n`` ports.
 
-    ``begin_ns`` and ``end_ns``: int64[k, n], clock times of the two readings of each port (a
-    reading that failed leaves begin = end). ``increase``: name of a counter, as the fields of
-    :class:`~softib.iba.perf_optional.PortCountersExtended`,
-    :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`,
-    :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
-    :class:`~softib.iba.perf_optional.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the
-    unit of that field (``port_xmit_data``: words of four bytes). ``known``: the same names ->
-    bool[k, n], False where the increase is unknown (a device that was away or rebooted, a counter
-    that stuck at its largest value or that somebody cleared, an attribute that the device does not
-    have); ``increase`` is 0 there. ``level``: values that are not counters -> float64[k, n] at the
-    end of the interval, NaN where unknown: ``temperature_c``, ``module_temperature_c``, ``state``
-    and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support),
-    ``pre_fec_ber``, ``tick_symbols`` (symbol times of a tick of PortXmitWait, IBA 16.1.3.2),
-    ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts
-    on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one), what modules
-    measure and their alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`),
-    ``fec_corrects`` (symbols of a codeword that the active code corrects; counters
-    ``fec_codewords_0`` … ``fec_codewords_15`` are its histogram).
+    ``begin_ns`` and ``end_ns``: int64[k, n], clock times of the two readings of each port (they are equal if a reading
+    failed). ``increase`` maps the name of a counter, which is the name of a field of
+    :class:`~softib.iba.perf_optional.PortCountersExtended`, :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`,
+    :class:`~softib.iba.perf_optional.PortRcvErrorDetails` or
+    :class:`~softib.iba.perf_optional.PortExtendedSpeedsCounters`, to its increase, uint64[k, n], in the unit of that
+    field (``port_xmit_data``: words of four bytes). ``known`` maps the same names to bool[k, n]. It is False where the
+    increase is unknown: the device was unreachable or rebooted, the counter was saturated or cleared, or the device
+    does not have the attribute; ``increase`` is 0 there. ``level`` maps the names of values that are not counters to
+    float64[k, n] at the end of the interval, NaN if unknown: ``temperature_c``, ``module_temperature_c``, ``state`` and
+    ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support), ``pre_fec_ber``,
+    ``tick_symbols`` (symbol times of a tick of PortXmitWait, IBA 16.1.3.2), ``stuck_NAME`` (1: the counter was
+    saturated, that is, at its largest value; 2: it saturated in the interval; 0: it is not saturated), ``lanes`` and
+    ``lane_gbps`` (number of active lanes, and the signalling rate of one lane), values that modules measure and their
+    alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`), ``fec_corrects`` (number of symbols that the
+    active code can correct in a codeword; the counters ``fec_codewords_0`` … ``fec_codewords_15`` are the histogram of
+    corrected symbols).
     """
 
     ports: ObservedPorts
@@ -118,8 +114,9 @@ NO_ROUTE = 255
 
 @dataclass(frozen=True)
 class ForwardingTables:
-    """``switch_guid`` uint64[s], ascending; ``lft`` uint8[s, LIDs]: egress portnum by LID, 255 =
-    none. ``lids`` int64: the LIDs of the ports of channel adapters, to which applications send."""
+    """Forwarding tables of switches. ``switch_guid`` uint64[s], ascending. ``lft`` uint8[s, LIDs]: egress portnum by
+    LID; 255: no route. ``lids`` int64: the LIDs of channel adapters' ports, to which applications send.
+    """
 
     switch_guid: np.ndarray
     lft: np.ndarray
@@ -135,8 +132,8 @@ class ForwardingTables:
         return self.lft[:, self.lids]
 
     def onwards(self, guid: int, portnum: int, next_guid: int) -> dict[int, int]:
-        """Return, for traffic that leaves ``guid`` by ``portnum``, its egress ports on the switch
-        ``next_guid``: portnum -> number of destinations. A node that is not a switch sends to all of them.
+        """Return the egress ports on the switch ``next_guid`` of traffic that leaves ``guid`` through ``portnum``, as
+        portnum -> number of destinations. If ``guid`` is not a switch, all destinations count.
         """
         here, there = self.row(guid), self.row(next_guid)
         if there < 0:
@@ -149,8 +146,9 @@ class ForwardingTables:
 
 
 def tables_of(fabric: Fabric, ports: ObservedPorts) -> ForwardingTables | None:
-    """Return the tables of ``fabric``: a subnet read with MADs, or a file with forwarding tables.
-    None without any."""
+    """Return the tables of ``fabric``, which was read from a subnet with MADs or from files. None if the source has no
+    tables.
+    """
     if not fabric.sizes.switches or not (fabric.lft != NO_ROUTE).any():
         return None
     guid = fabric.node_guid[fabric.switch_node]

@@ -1,13 +1,13 @@
-"""Learn a rule ``target = f(numbers)`` from a column with a few wrong values. Three forms cover the
-cabling of topologies and the numbering of sites (trees, rails, grids, dragonflies):
+"""Learns a rule ``target = f(numbers)`` from a column in which a few values are wrong. Three forms of rules cover the
+cabling of common topologies (trees, rails, grids, dragonflies) and how sites number their devices:
 
 * *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on
   leaf i // 32; spine i of a pod meets core (i mod 4) * 4 + j;
 * *around*: the same after ``(target - x_s) mod span``, for the rings of a torus;
-* *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a
-  port list skips the node's own position. All values are found by majority: steps between
-  neighbouring members for the step, blocks for their value, and the rest for the constant. A rule
-  is returned with the share of members that it predicts; the caller decides.
+* *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a port list skips the
+  node's own position. Each parameter is the most frequent value: the step among the steps between neighbouring members,
+  a block's value among its members, and the constant among the remainders. A rule is returned with the share of members
+  that it predicts; the caller decides whether the rule holds.
 """
 
 from __future__ import annotations
@@ -25,22 +25,26 @@ __all__ = ["fit_rule", "mode"]
 Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
-"""Number of votes for a step from which a table of steps is used directly, without a radix search."""
+"""Minimum number of votes for each step with which a table of steps is used as it is, without a search for radices."""
 LEAST_LINES = 3
-"""Number of lines of members from which two lines that agree outvote a fault."""
+"""Minimum number of lines of members. With three lines, two that agree outvote a third with a fault."""
 LEVELLINGS = 4
-"""Number of iterations. Each corrects the offsets of more lines; a table that lacks one step is
-correct for half of them."""
+"""Number of iterations of :func:`_levelled`. Each corrects the offsets of more lines; even a table in which one step is
+missing is correct for half of the lines.
+"""
 MAX_DIGITS = 6
 DENSE = 8
-"""Range of values, in multiples of their number, up to which counting them all is cheaper than sorting them."""
+"""Largest ratio of the range of values to their number for which counting is faster than sorting."""
 LEAST_GAIN = 1.5
-"""Minimum number of additional members that a more complex rule must predict: a single additional
-member may be the fault."""
+"""Minimum number of additional members that a more complex rule must predict. A single additional member is not enough:
+it may be the faulty one.
+"""
 
 
 def mode(values: np.ndarray) -> tuple[int, int]:
-    """Return the most frequent value (the smallest of equals) and its count; (0, 0) for no values."""
+    """Return the most frequent value and its count: the smallest if several are equally frequent, (0, 0) if there are
+    no values.
+    """
     if not len(values):
         return 0, 0
     low, high = int(values.min()), int(values.max())
@@ -70,7 +74,7 @@ def fit_rule(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> tuple[np.
 
 
 def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
-    """Yield (the transformed target, the inverse), the plain one first."""
+    """Yield (transformed target, inverse of the transformation); the first is the target itself."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
@@ -88,18 +92,18 @@ def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 class _Lines(NamedTuple):
-    """The members in lines along one number: members of a line differ in this number alone."""
+    """The members in lines. Members of a line differ only in one of their numbers."""
 
     x: np.ndarray
-    """int64[members]: the number."""
+    """int64[members]: the number in which members of a line differ."""
     span: int
     rows: np.ndarray
-    """Members whose target is known, line by line."""
+    """Members whose target is known, sorted by line."""
     line: np.ndarray
-    """int64[rows]: the line of each."""
+    """int64[rows]: the line of each of :attr:`rows`."""
     lower: np.ndarray
     upper: np.ndarray
-    """Neighbouring members of a line, and :attr:`gap`, by which the number differs."""
+    """The upper member of each pair of neighbours in a line; :attr:`gap` is the difference of their numbers."""
     gap: np.ndarray
 
 
@@ -115,8 +119,9 @@ def _lines(of: NodeClass, s: int, stated: np.ndarray) -> _Lines:
 
 
 def _sum_of_digits(lines: list[_Lines], target: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Return the sum of one function per number: a plain slope if that is as good, otherwise the
-    steps of the majority."""
+    """Return the sum of one function for each number. A function is a line with one slope if this predicts as well,
+    otherwise the table of the most frequent steps.
+    """
     slopes = [_slope(of, target)[of.x] for of in lines]
     total = sum(slopes, np.zeros(len(target), np.int64))
     rest, hits = mode((target - total)[stated])
@@ -144,13 +149,13 @@ def _sum_of_digits(lines: list[_Lines], target: np.ndarray, stated: np.ndarray) 
 
 
 def _slope(of: _Lines, target: np.ndarray) -> np.ndarray:
-    """Return int64[span]: a ramp with the step of most neighbours."""
+    """Return int64[span]: a ramp with the most frequent step between neighbours."""
     adjacent = of.gap == 1
     return mode((target[of.upper] - target[of.lower])[adjacent])[0] * np.arange(of.span)
 
 
 def _steps(of: _Lines, target: np.ndarray) -> np.ndarray:
-    """Return int64[span]: the steps, each found by vote and then made regular."""
+    """Return int64[span]: a table from the most frequent step at each value, made regular."""
     if not (of.gap == 1).any():
         return np.zeros(of.span, np.int64)
     d, votes = _voted_steps(of.x[of.lower], of.gap, target[of.upper] - target[of.lower], of.span)
@@ -161,10 +166,11 @@ def _steps(of: _Lines, target: np.ndarray) -> np.ndarray:
 
 
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return ``table`` with the values of most lines, if that predicts more members.
+    """Return ``table`` with each entry replaced by the most frequent value over all lines, if that predicts more
+    members.
 
-    A wrong value spoils the differences to both neighbours. With two faults on three lines, a
-    difference may lack a majority although every value has one.
+    A wrong value makes the differences to both neighbours wrong. With two faults on three lines, a difference may have
+    no majority although every value has one.
 
     ``line``: the line of a member (all other numbers are equal).
     """
@@ -186,7 +192,7 @@ def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.nda
 
 
 def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray:
-    """Return the most frequent value of each cell, 0 where it has none."""
+    """Return the most frequent value of each cell, 0 for a cell without values."""
     cell, value, count = _counted(cell, value)
     by_count = np.argsort(count, kind="stable")  # later writes win
     out = np.zeros(cells, np.int64)
@@ -195,15 +201,16 @@ def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray
 
 
 def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (step from each value of a number to the next, votes for it). A gap in the numbers
-    keeps the sum over the gap."""
+    """Return (step from each value of a number to the next, number of votes for it). In a gap of the numbers, the steps
+    add up to the step over the gap.
+    """
     adjacent = gap == 1
     cell, value, count = _counted(at[adjacent], step[adjacent])
     by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
     d, votes = np.zeros(span - 1, np.int64), np.zeros(span - 1, np.int64)
     d[cell[by_count]], votes[cell[by_count]] = value[by_count], count[by_count]
     usual, _ = mode(d[votes > 0])
-    d[2 * votes <= np.bincount(at[adjacent], minlength=span - 1)] = usual  # no one voted, or no majority
+    d[2 * votes <= np.bincount(at[adjacent], minlength=span - 1)] = usual  # no votes, or no majority
     for start, length, total in zip(
         at[~adjacent].tolist(), gap[~adjacent].tolist(), step[~adjacent].tolist(), strict=True
     ):
@@ -222,9 +229,9 @@ def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _ramp(y: np.ndarray, depth: int) -> tuple[np.ndarray, int]:
-    """Return the mixed-radix ramp nearest to ``y`` (repeated blocks of R steps with slope b, block
-    values on another ramp), and the number of digits. Each digit costs :data:`LEAST_GAIN` hits, so that
-    one faulty value adds no digit.
+    """Return the mixed-radix ramp nearest to ``y``, and its number of digits. A ramp consists of blocks of R steps with
+    slope b; the first values of the blocks are on another ramp. A digit is added only if it predicts :data:`LEAST_GAIN`
+    more values, so that one faulty value adds no digit.
     """
     x = np.arange(len(y))
     d = np.diff(y)
@@ -250,8 +257,9 @@ def _hits(y: np.ndarray, g: np.ndarray) -> int:
 
 
 def _radices(d: np.ndarray, b: int) -> list[int]:
-    """Return candidate radices: the distances between breaks of the slope, the most frequent first;
-    and the first break."""
+    """Return candidate radices: the distances between breaks of the slope, the most frequent first, and the position of
+    the first break.
+    """
     breaks = np.flatnonzero(d != b)
     gaps, count = np.unique(np.diff(breaks), return_counts=True)
     ordered = gaps[np.argsort(-count, kind="stable")][:4].tolist()

@@ -1,5 +1,6 @@
-"""Findings of the scanner that wrote the source: ``WARNINGS_*`` and ``ERRORS_*`` sections of
-ibdiagnet."""
+"""Findings that the source contains, because the program that wrote it reported them: the sections ``WARNINGS_*`` and
+``ERRORS_*`` of ibdiagnet.
+"""
 
 from __future__ import annotations
 

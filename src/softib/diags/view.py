@@ -1,6 +1,5 @@
-"""Common input of the checks, computed once: names, roles, cables with both ends, rates. A check
-uses only data that the source recorded (``Source.records``). Generated fabrics record their
-hardware.
+"""Input that the checks share, computed once: names, roles, cables with both ends, rates. A check uses only data that
+the source recorded (``Source.records``); generated fabrics record their hardware.
 """
 
 from __future__ import annotations
@@ -43,8 +42,10 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class HostDescription:
-    """A host's name as the description of its adapters. ``form``: the name with # for each number (``node-#``).
-    ``carriers``: the adapters with this description; ``usual``: the usual number of adapters of hosts of this form."""
+    """A NodeDescription that is a host's name and is shared by its adapters. ``form``: the name with # for each number
+    (``node-#``). ``carriers``: number of adapters with this description. ``usual``: usual number of adapters of a host
+    with this form.
+    """
 
     form: str
     usual: int
@@ -52,14 +53,16 @@ class HostDescription:
 
     @property
     def is_one_host(self) -> bool:
-        """Return whether all adapters with this description belong to one host: their number is at most that of a
-        usual host of this form."""
+        """Return whether all adapters with this description belong to one host: there are at most as many as a host of
+        this form usually has.
+        """
         return self.carriers <= self.usual
 
 
 def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
-    """Return the descriptions in ``adapters`` (one of each channel adapter) that are names of
-    hosts, not of single adapters."""
+    """Return the descriptions that are names of hosts, not of single adapters. ``adapters``: the description of each
+    channel adapter.
+    """
     carriers = Counter(adapters)
     forms: dict[str, list[str]] = {}
     for name in carriers:
@@ -68,7 +71,7 @@ def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
     most = {form: Counter(carriers[n] for n in names).most_common(1)[0] for form, names in forms.items()}
     alike = {form for form, (usual, agree) in most.items() if usual >= 2 and agree >= SAME * len(forms[form])}
     sure = [most[form][0] for form in alike if most[form][1] >= MIN_HOSTS]
-    # If a site names its hosts in this way, a few hosts with another form (two login nodes) are accepted, too.
+    # At a site with such names, a few hosts with a different form of name (two login nodes) are accepted, too.
     kept = [form for form in forms if form in alike and most[form][0] <= max(sure, default=0)]
     return {n: HostDescription(form, most[form][0], carriers[n]) for form in kept for n in forms[form]}
 
@@ -78,14 +81,14 @@ _HCA_NAME = re.compile(
     rf"^(?P<host>\S+?)(?:\s+(?P<hca>[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z]+)*[_-]?\d[A-Za-z0-9]*)|[_-]+(?P<joined>{_FAMILY}(?:[_-]bond)?[_-]?\d+|ib(?:\d+|[ps]\d+\w*)))\s*$",
     re.IGNORECASE,
 )
-"""Names of host adapters: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (any
-word with a number behind a space), or ``gpu-01-hca-2`` (behind a hyphen only what is called as
-adapters are: the last part of ``dgx-host-0001`` is the host's). :func:`adapter_of` gives both
-parts."""
+"""Names of host adapters: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (after a space, any word with a
+number), or ``gpu-01-hca-2`` (after a hyphen, only names that adapters have: the end of ``dgx-host-0001`` belongs to the
+host's name). :func:`adapter_of` returns both parts.
+"""
 
 
 def adapter_of(name: str) -> tuple[str, str] | None:
-    """Return (host, adapter) of a node whose name is that of an adapter of a host; None for any other name."""
+    """Return (host, adapter) if ``name`` consists of a host's name and an adapter's name, otherwise None."""
     m = _HCA_NAME.match(name)
     return None if m is None else (m["host"], m["hca"] or m["joined"])
 
@@ -96,9 +99,9 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 class FabricView:
-    """Read-only columns of a fabric for the checks. ``records`` overrides the source's list of
-    recorded data. Cables, and the ends of each, are in the order of :attr:`port_place`, so that findings do not
-    depend on the order of the file."""
+    """Read-only columns of a fabric for the checks. ``records`` replaces the source's list of recorded data. Cables and
+    their ends are sorted by :attr:`port_place`, so that findings do not depend on the order of the file.
+    """
 
     def __init__(self, fabric: Fabric, records: frozenset[str] | None = None):
         self.fabric = fabric
@@ -135,26 +138,26 @@ class FabricView:
         """int64[ports]: the position of each port in the order of findings: by node, then by number."""
         return self.node_place[self.fabric.port_node] * 256 + self.fabric.port_num
 
-    # -- people's words --
+    # -- names --
 
     @cached_property
     def display_names(self) -> list[str]:
-        """Names in messages; the GUID is added to an ambiguous name."""
+        """Name of each node in messages; the GUID is added if several nodes have the name."""
         return distinct_names(self.fabric)
 
     @cached_property
     def adapters(self) -> dict[int, tuple[str, str]]:
-        """Node → (host, adapter) of every CA with a name like ``host mlx5_0``."""
+        """Node → (host, adapter) for every CA with a name like ``host mlx5_0``."""
         rows = np.flatnonzero(self.is_host).tolist()
         return {n: both for n in rows if (both := adapter_of(self.names[n]))}
 
     @cached_property
     def host_descriptions(self) -> dict[str, HostDescription]:
-        """Descriptions that all adapters of a host have in common."""
+        """Descriptions that are names of hosts, each shared by the host's adapters."""
         return host_descriptions(self.names[n] for n in np.flatnonzero(self.is_host).tolist())
 
     def location(self, port: int) -> Location:
-        """Return the place of a port row."""
+        """Return the location of a port row."""
         node = int(self.fabric.port_node[port])
         return Location(
             self.names[node],
@@ -168,7 +171,7 @@ class FabricView:
         return Location(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.display_names[int(node)])
 
     def link_name(self, a: int, b: int) -> str:
-        """Return ``leaf-3[40] ↔ spine-2[3]`` of two port rows."""
+        """Return the name of the link between two port rows, for example ``leaf-3[40] ↔ spine-2[3]``."""
         return f"{self.location(a)} ↔ {self.location(b)}"
 
     # -- rates --
@@ -185,7 +188,7 @@ class FabricView:
 
     @cached_property
     def link_gbps(self) -> np.ndarray:
-        """Data rate of each cable of :attr:`cable` in Gb/s: that of the slower end."""
+        """Data rate of each cable of :attr:`cable` in Gb/s: the rate of its slower end."""
         at_a = data_gbps(self.speed[self.port_a], self.lanes[self.port_a])
         at_b = data_gbps(self.speed[self.port_b], self.lanes[self.port_b])
         return np.minimum(at_a, at_b)
@@ -200,8 +203,9 @@ class FabricView:
 
     @cached_property
     def to_hosts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(row of :attr:`cable`, host port, switch port) of every cable between a CA (no SHARP
-        node) and a switch."""
+        """(row of :attr:`cable`, host port, switch port) of every cable between a switch and a CA that is not a SHARP
+        node.
+        """
         a_host = self.is_host[self.node_a] & self.is_switch[self.node_b]
         b_host = self.is_host[self.node_b] & self.is_switch[self.node_a]
         rows = np.flatnonzero(a_host | b_host)
@@ -212,7 +216,9 @@ class FabricView:
 
     @cached_property
     def host_numbers(self) -> np.ndarray:
-        """float64[256]: share of the switches with hosts that have a host at each port number."""
+        """float64[256]: for each port number, the share of switches with a host at this port, among switches with
+        hosts.
+        """
         _, _, switch_port = self.to_hosts
         switches = max(1, len(np.unique(self.fabric.port_node[switch_port])))
         return np.asarray(np.bincount(self.fabric.port_num[switch_port], minlength=256) / switches)
@@ -224,11 +230,11 @@ class FabricView:
 
 
 def speed_text(code: int, lanes: int = 4) -> str:
-    """Return ``EDR``, or ``1x EDR`` if the width is not 4x."""
+    """Return the name of a speed: ``EDR``, or for example ``1x EDR`` if the width is not 4x."""
     name = SPEED_BY_CODE[int(code)].name if int(code) in SPEED_BY_CODE else "an unknown speed"
     return name if lanes == 4 else f"{lanes}x {name}"
 
 
 def gbps_text(value: float) -> str:
-    """Return ``400 Gb/s``, ``51.2 Tb/s``."""
+    """Return a rate as text, for example ``400 Gb/s`` or ``51.2 Tb/s``."""
     return f"{value / 1000:,.1f} Tb/s" if value >= 10_000 else f"{value:,.0f} Gb/s"

@@ -1,2 +1,3 @@
-"""Partitions as a service: tenants, their partitions and members are stored in SQLite, and are
-programmed into every port of a subnet through its manager."""
+"""Partitions as a service: tenants, their partitions and the partitions' members are stored in SQLite, and programmed
+into the ports of a subnet through its subnet manager.
+"""

@@ -1,4 +1,4 @@
-"""Access to the service: accounts with a role, their passwords, tokens and client certificates.
+"""Access to the service: accounts, each with a role, and their passwords, tokens and client certificates.
 
 Only digests are stored: scrypt of passwords, SHA-256 of tokens, which are random.
 """
@@ -31,7 +31,9 @@ COST = {"n": 1 << 14, "r": 8, "p": 1}
 
 @dataclass(frozen=True)
 class Account:
-    """``tenant``: of a tenant's account. ``secret``: digest of the password with which it signed in."""
+    """An account. ``tenant``: the tenant to which an account of role ``tenant`` belongs. ``secret``: digest of the
+    password with which the client signed in.
+    """
 
     name: str
     role: str
@@ -45,22 +47,23 @@ class Account:
 
 
 class Accounts:
-    """The accounts of ``store``. For any thread."""
+    """The accounts in the database ``store``. Any thread may use them."""
 
     def __init__(self, store: Store):
         self.store = store
         self._lock, self._checking = threading.Lock(), threading.Lock()
         self._right: dict[bytes, Account] = {}
-        """Digest of name and password → account, until accounts change: scrypt costs 50 ms."""
+        """Digest of name and password → account, kept until accounts change because scrypt takes 50 ms."""
         self._key = secrets.token_bytes(16)
 
     def all(self) -> list[Account]:
-        """Return every account, by name."""
+        """Return all accounts, sorted by name."""
         return [Account(*row) for row in self.store.read("SELECT name, role, tenant FROM account ORDER BY name")]
 
     def put(self, account: Account, password: str) -> None:
-        """Enter an account, or change it. A changed password, role or tenant ends its tokens.
-        Raises :class:`InputError`."""
+        """Add an account, or change it. If its password, role or tenant changes, its tokens become invalid. Raises
+        :class:`InputError`.
+        """
         if account.role not in ROLES:
             raise InputError(f"role {account.role[:24]!r} does not exist; use {', '.join(ROLES)}")
         if (account.role == "tenant") != bool(account.tenant):
@@ -88,8 +91,9 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens. Its changes keep the name with ``:former``, because a
-        new account may get the same name. Raises :class:`NotThere`."""
+        """Remove an account and its tokens. In the log of its changes, ``:former`` is appended to its name, because a
+        new account may get the same name. Raises :class:`NotThere`.
+        """
         with self._lock, self.store.transaction():
             if not self.store.db.execute("DELETE FROM account WHERE name = ?", (name,)).rowcount:
                 raise NotThere(f"there is no account {name[:64]!r}")
@@ -98,14 +102,15 @@ class Accounts:
             self._right.clear()
 
     def _leave(self, name: str) -> None:
-        """Rename the owner of the name's changes and request IDs, so that the next account with
-        this name does not own them; no name has a colon."""
+        """Rename the owner of the account's changes and request IDs, so that a later account with this name does not
+        own them. (Names have no colon.)
+        """
         former = f"{name}:former"
         self.store.db.execute("UPDATE revision SET owner = NULL, actor = ? WHERE actor = ?", (former, name))
 
     def by_password(self, name: str, password: str) -> Account | None:
-        """Return the account, if the password is right."""
-        with self._checking:  # one at a time: clients of one account that begin together need one scrypt
+        """Return the account if the password is right, otherwise None."""
+        with self._checking:  # one at a time: simultaneous clients of an account need one scrypt
             if (account := self.remembered(name, password)) is not None:
                 return account
             row = self._find(f"{ACCOUNT} WHERE name = ?", name)
@@ -120,7 +125,7 @@ class Accounts:
             return account
 
     def remembered(self, name: str, password: str) -> Account | None:
-        """Return the account, if the password was right before. Takes microseconds."""
+        """Return the account if this password was verified before, otherwise None. Takes microseconds."""
         return self._right.get(self._digest(name, password))
 
     def _digest(self, name: str, password: str) -> bytes:

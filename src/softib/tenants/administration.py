@@ -1,4 +1,4 @@
-"""One request to a subnet administration, as any host may send it (IBA 15.2)."""
+"""Sends a single request to the subnet administrator, as any host may do (IBA 15.2)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ for IPoIB (drivers/infiniband/core/sa_query.c, ``send_mad``)."""
 
 @dataclass(frozen=True)
 class SaAnswer:
-    """``status``: status in the answer's header, None without an answer; ``record``: uint8[n],
-    bytes of the record."""
+    """An answer. ``status``: status in its header (None: no answer arrived). ``record``: uint8[n], bytes of the
+    record.
+    """
 
     status: int | None
     record: np.ndarray
 
     @property
     def good(self) -> bool:
-        """Return whether the request was executed and has a record."""
+        """Return whether the request was executed and its answer has a record."""
         return self.status == MadStatus.OK and len(self.record) > 0
 
 

@@ -1,5 +1,6 @@
-"""The changes requested by clients, as functions over a draft. Each raises :class:`InputError` before
-it makes a change."""
+"""The changes that clients can request, as functions that modify a draft. If a change is invalid, they raise
+:class:`InputError` and do not modify the draft.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ __all__ = [
     "allot",
     "check_keys",
     "check_manager",
+    "check_owners",
     "check_tenants",
     "create",
     "delete_partition",
@@ -41,9 +43,9 @@ __all__ = [
 ]
 
 MOST_PKEYS = 128
-"""Limit of P_Keys per port, as in adapters and UFM."""
+"""Maximum number of P_Keys per port, as in adapters and UFM."""
 QUARANTINE_S = 3600.0
-"""Time after the end of a partition during which its P_Key is not assigned again, if the service had assigned it."""
+"""Time after the end of a partition for which the service does not assign its P_Key again."""
 Change = Callable[[Draft], str]
 """Applies the change to a draft, and returns a line about it for the log."""
 
@@ -72,10 +74,11 @@ class Options:
 
 
 Room = Callable[[int], int]
-"""GUID → entries of its P_Key table, 0 if unknown."""
+"""GUID → number of entries of the port's P_Key table, 0 if unknown."""
 Occupied = Callable[[int, Collection[int]], str]
-"""(P_Key without a partition, GUIDs of its next members) → another port that may still have it, ""
-if there is none."""
+"""(P_Key without a partition, GUIDs of the members of its next partition) → a port that is not one of these members and
+may still have the P_Key, "" if there is none.
+"""
 
 
 def _existing(draft: Draft, pkey: int) -> Partition:
@@ -86,7 +89,7 @@ def _existing(draft: Draft, pkey: int) -> Partition:
 
 
 def _with(draft: Draft, pkey: int, options: Options) -> Partition:
-    """Return the partition as requested, created if it does not exist."""
+    """Return the partition with the requested attributes. It is created if it does not exist."""
     partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
     given: dict[str, Any] = {
         "name": options.name,
@@ -115,10 +118,10 @@ def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
     return f"{pkey_text(pkey)} has {counted(len(members), 'GUID')}"
 
 
-def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
-    """Remove members. Invalid GUIDs, and a partition that does not exist, are ignored: clients repeat a removal
-    whose answer they did not get."""
-    partition = draft.partition(pkey)
+def remove_members(draft: Draft, pkey: int, guids: Iterable[int], repeats: bool = True) -> str:
+    """Remove members. GUIDs that are not members are ignored: clients repeat a removal whose answer they did not get.
+    With ``repeats``, so is a partition that does not exist."""
+    partition = draft.partition(pkey) if repeats else _existing(draft, pkey)
     if partition is None:
         return f"{pkey_text(pkey)} does not exist"
     removed = set(guids) & partition.members.keys()
@@ -137,8 +140,9 @@ def create(draft: Draft, pkey: int, options: Options) -> str:
 
 
 def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, first: int = 1) -> int:
-    """Create an empty partition with a free P_Key, the first from ``first`` on, and return the key.
-    Keys in quarantine, and keys that may still be in a port's table, are skipped."""
+    """Create an empty partition with the next free P_Key from ``first`` on, and return the P_Key. P_Keys in quarantine,
+    and P_Keys that may still be in a port's table, are not free.
+    """
     for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
         if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
             create(draft, pkey, options)
@@ -156,8 +160,9 @@ def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float 
 
 
 def release(draft: Draft, pkey: int, now_s: float, occupied: Occupied) -> str:
-    """End the quarantine of a P_Key without a partition. The operator confirms that ports that were
-    not read since the partition ended do not have the key."""
+    """End the quarantine of a P_Key without a partition. With this, the operator confirms that no port has the P_Key,
+    not even ports that were not read since the partition ended.
+    """
     if draft.partition(pkey) is not None:
         raise Refused(f"{pkey_text(pkey)} has a partition; it is not in quarantine")
     if draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
@@ -173,7 +178,7 @@ def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
 
 
 def set_everyone(draft: Draft, membership: str) -> str:
-    """Set the membership of ports that the default partition does not name: full or limited."""
+    """Set the membership (full or limited) in the default partition of all ports that it does not name."""
     if membership not in ("full", "limited"):
         raise InputError(f"membership {membership[:24]!r} is not possible; use full or limited")
     draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
@@ -181,7 +186,9 @@ def set_everyone(draft: Draft, membership: str) -> str:
 
 
 def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: str) -> str:
-    """Record ports that are out of use, by name; None: the port is in use again. ``text``: the line for the log."""
+    """Record that ports are isolated, or (value None) in use again. ``ports``: by the name that the client used.
+    ``text``: line for the log.
+    """
     draft.isolated |= ports
     return text
 
@@ -235,6 +242,30 @@ def _check_ports(draft: Draft, name: str, tenant: Tenant | None) -> None:
     _check_owners(draft, Partition(0, tenant=name), (int(guid, 16) for guid in sorted(new)))
 
 
+def check_owners(draft: Draft, physical: Callable[[int], int]) -> None:
+    """Raise :class:`Refused` if a change, also of an operator, puts a port of one tenant into a partition of another.
+    ``physical``: PortGUID of the port that has a virtual port."""
+    for pkey, partition in draft.partitions.items():
+        old = draft.base.partition(pkey)
+        if partition is None or not partition.tenant:
+            continue
+        same = old is not None and old.tenant == partition.tenant
+        new = sorted(partition.members.keys() - (old.members.keys() if old is not None and same else set()))
+        if not new:
+            continue
+        _check_owners(draft, partition, new)
+        ports = {text: guid for guid in new for text in (guid_text(guid), guid_text(physical(guid)))}
+        own = draft.tenant(partition.tenant)
+        for other in map(draft.tenant, draft.names() - {partition.tenant}):
+            for text in sorted(ports.keys() & set((other and other.ports) or ())):
+                if own is None or guid_text(ports[text]) not in (own.ports or ()):
+                    raise Refused(
+                        f"port {text} is assigned to tenant {other.name if other else ''}, and {pkey_text(pkey)} "
+                        f"belongs to tenant {partition.tenant}; assign the port to {partition.tenant} first, or use a "
+                        f"partition without a tenant"
+                    )
+
+
 def check_keys(draft: Draft, occupied: Occupied) -> None:
     """Raise :class:`Refused` if a new partition has a P_Key that a port outside it may still have."""
     for pkey, partition in draft.partitions.items():
@@ -243,9 +274,10 @@ def check_keys(draft: Draft, occupied: Occupied) -> None:
 
 
 def check_manager(draft: Draft, manager: int) -> None:
-    """Raise :class:`Refused` if a change puts the port of the ``manager`` (0: unknown) into a
-    partition whose P_Key is at index 0 of its members' tables: management packets use the P_Key at
-    index 0, which must be the default one there."""
+    """Raise :class:`Refused` if a change adds the port of the subnet ``manager`` (0: unknown) to a partition whose
+    P_Key is at index 0 of its members' tables. Management packets use the P_Key at index 0, so the manager's port must
+    have the default P_Key there.
+    """
     wants = lambda p: p is not None and p.index0 and manager in p.members and p.pkey != DEFAULT_BASE
     for pkey, partition in draft.partitions.items():
         if wants(partition) and not wants(draft.base.partition(pkey)):
@@ -256,8 +288,9 @@ def check_manager(draft: Draft, manager: int) -> None:
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:
-    """Give tenants and partitions the contents of ``target``. P_Keys of ended partitions are in
-    quarantine. A P_Key or a port that belongs to another tenant now is :class:`Refused`."""
+    """Restore the tenants and partitions of ``target``. P_Keys of partitions that end thereby enter quarantine. Raises
+    :class:`Refused` if a P_Key or port of ``target`` now belongs to another tenant.
+    """
     for pkey, partition in sorted(target.partitions.items()):
         now = draft.partition(pkey)
         if now is not None and now.tenant and now.tenant != partition.tenant:
@@ -282,9 +315,10 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
 
 
 def undo(draft: Draft, rows: Rows, room: Room, now_s: float, later: Sequence[tuple[int, Rows]] = ()) -> str:
-    """Undo a revision, after the ``later`` revisions: each row that is still as the revision left
-    it is restored. P_Keys that end are in quarantine. A port that would return to its former tenant
-    although it belongs to another tenant now is :class:`Refused`."""
+    """Undo a revision: restore each row that no revision in ``later`` has changed. P_Keys of partitions that end
+    thereby enter quarantine. Raises :class:`Refused` if a port would return to its former tenant although it now
+    belongs to another tenant.
+    """
     draft.undo(rows, now_s + QUARANTINE_S, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:

@@ -1,4 +1,6 @@
-"""P_Key tables that another program changed: each difference from its first reading until a reading without it."""
+"""P_Key tables that another program changed. A difference lasts from the first reading that shows it to the first
+reading without it.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ Difference = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Drift:
-    """A table changed by another program: ``missing`` and ``extra`` are P_Keys as read.
-    ``ended_s``: time of the first reading without the difference; None: it is present."""
+    """A table that another program changed. ``missing``, ``extra``: P_Keys that the table lacks, and that it has in
+    addition. ``ended_s``: time of the first reading without the difference (None: the difference persists).
+    """
 
     at_s: float
     guid: int
@@ -38,8 +41,9 @@ class Drift:
         return self.guid, self.missing, self.extra
 
     def follows(self, managers: Set[int]) -> bool:
-        """Return whether the difference is that of a port which was, or is now, one of the ``managers``: full
-        membership of the default partition goes with the master."""
+        """Return whether the difference comes from a change of the master: only the port of the master is always a full
+        member of the default partition. ``managers``: ports of the former and present masters.
+        """
         keys = {*self.missing, *self.extra}
         return self.guid in managers and all(key & DEFAULT_BASE == DEFAULT_BASE for key in keys)
 
@@ -52,14 +56,18 @@ class Drift:
 
 
 class Drifts:
-    """``kept``: the differences, the newest last; the list is replaced as a whole, so other threads may read it."""
+    """All differences. ``kept``: the newest is last. This list is replaced and never modified, so other threads may
+    read it.
+    """
 
     def __init__(self, clock: Callable[[], float]):
         self.clock = clock
         self.kept: list[Drift] = []
 
     def enter(self, drifts: list[Drift], rival: bool) -> None:
-        """Keep and log the differences that are not present already: the same difference is read every minute."""
+        """Keep and log the new differences. A difference that is already present is ignored, because it is read every
+        minute.
+        """
         present = {d.difference for d in self.kept if d.ended_s is None}
         new = [replace(d, rival=rival) for d in drifts if d.difference not in present]
         for drift in new[:LOGGED]:

@@ -1,5 +1,6 @@
-"""Locks that prevent a second service from using a database, a subnet or a manager's file. They end
-with their process."""
+"""Locks that prevent a second service from using the same database, subnet or manager's file. A lock ends with its
+process.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ MOST = 4096
 
 
 def lock(path: Path, what: str, folder: Path) -> ExitStack:
-    """Return the lock of ``path``, whose file is removed when it is closed; the file names this process and its
-    ``folder``. Raises :class:`InputError` if another process holds it; the message has ``what`` it
-    serves, its process ID and its folder."""
+    """Lock the file ``path`` and return the lock. The file names this process and its ``folder``, and is removed when
+    the lock is closed. Raises :class:`InputError` if another process holds the lock; the message has ``what`` that
+    process serves, its process ID and its folder.
+    """
     while True:
         held = ExitStack()
         file = held.enter_context(open(path, "a+b", buffering=0))  # noqa: SIM115  # held by the caller
@@ -33,7 +35,7 @@ def lock(path: Path, what: str, folder: Path) -> ExitStack:
             raise InputError(f"{owner} serves {what}; stop it first") from None
         if _is_at(file.fileno(), path):
             break
-        held.close()  # its owner has just removed it
+        held.close()  # the former owner has just removed the file
     file.truncate(0)
     file.write(f"process {os.getpid()} with the tenants in {folder.resolve()}\n".encode())
     held.callback(path.unlink, missing_ok=True)
@@ -48,8 +50,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def lock_subnet(name: str, folder: Path) -> ExitStack:
-    """Return the lock of the subnet ``name``, for a service whose tenants are in ``folder``: two services would undo
-    each other's changes. It detects only the services of this user on this machine."""
+    """Lock the subnet ``name`` for a service whose database is in ``folder``, and return the lock, because two services
+    would undo each other's changes. It detects only services of this user on this machine.
+    """
     place = services_path()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Read how a subnet is protected, only with Gets: answers of ports without and with the M_Key,
-P_Key tables at both ends of a host's cable, managers, and the requesters trusted by the subnet
-administration."""
+"""Reads how a subnet is protected, using only Gets: answers of ports to requests without and with the M_Key, P_Key
+tables at both ends of each host's cable, the subnet managers, and which requesters the subnet administration trusts.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ __all__ = ["read_evidence"]
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
 MOST_RECORDS = 64
-"""Number of PortInfoRecords requested from the administration: it treats all of them in the same way; and number of
-ports whose services are read one by one."""
+"""Maximum number of PortInfoRecords requested from the subnet administration, which treats all of them in the same way.
+Also the maximum number of ports whose services are read one by one.
+"""
 OPEN_PKEYS = (0, DEFAULT_BASE, DEFAULT_BASE | FULL)
 """P_Keys of services that hosts of all partitions may find."""
 
@@ -40,8 +41,9 @@ def read_evidence(
     allowed: frozenset[int] | None = None,
     progress: Progress = lambda phase, nodes, mads: None,
 ) -> Evidence:
-    """Return evidence about the subnet of ``wire``, read with M_Key ``mkey`` (0: like a host without a
-    key). Raises :class:`PeerError` if not even this host's port answers with the key."""
+    """Return evidence about the subnet of ``wire``, read with the M_Key ``mkey`` (0: as a host that does not know it).
+    Raises :class:`PeerError` if not even this host's port answers a request with this M_Key.
+    """
     reader = SubnetReader(wire, SmConfig(mkey=mkey), progress)
     reader.nodes()
     db = reader.subnet.db
@@ -64,7 +66,7 @@ def read_evidence(
 
 
 def _without_key(reader: SubnetReader, rows: np.ndarray) -> np.ndarray:
-    """Return bool[n]: which end ports answer a Get without the M_Key."""
+    """Return whether each end port answers a Get without the M_Key (bool[n])."""
     db = reader.subnet.db
     keyed, reader.queue = reader.queue, RequestQueue(db.routes, 0)
     every, keys = np.arange(len(db.routes)), db.routes.mkey.copy()
@@ -161,8 +163,9 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
 
 
 def _services(wire: MadWire, master: int, db: Database, rows: np.ndarray, evidence: Evidence) -> None:
-    """Read the services that the administration returns to this host: with one Get if there is at most one, with one
-    for each port if a Get matches several (IBA 15.4.4)."""
+    """Read the services that the subnet administration returns to this host. One Get is enough if it matches at most
+    one service; if it matches several (IBA 15.4.4), there is one Get for each port.
+    """
     ask = lambda fields: ask_administration(wire, master, ServiceRecord, fields)
     answers = [ask({})]
     if answers[0].status == SaStatus.TOO_MANY_RECORDS:

@@ -1,5 +1,6 @@
-"""Senders refused for a wrong P_Key or Q_Key: the subnet administrator reports traps 257, 258 and 259 of any port
-(IBA 13.4.11), with any manager."""
+"""Receives reports of packets that were refused for a wrong P_Key or Q_Key. The subnet administrator of any manager
+forwards the traps 257, 258 and 259 of all ports to subscribers (IBA 13.4.11).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ __all__ = ["LISTENS", "Intruder", "IntruderWatch"]
 
 LOG = logging.getLogger("softib.tenants")
 LISTENS = {**ASKS, int(MgmtClass.SUBN_ADM): 1 << SaMethod.REPORT}
-"""Classes of the wire, and the unsolicited methods."""
+"""Management classes that the wire receives, with the unsolicited methods of each."""
 BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 SECURITY, EVERY, EVERY_TYPE = 2, 0xFFFF, 0xFFFFFF
 RESUBSCRIBE_S = 60.0
@@ -37,8 +38,10 @@ REST_S = 1.0
 
 @dataclass(frozen=True)
 class Intruder:
-    """``lid`` sent a packet to ``target`` (LIDs) with ``key``; ``reporter``: LID of the port that refused it and
-    reported it with ``trap``; ``portnum``: port of the switch of trap 259."""
+    """A refused packet. ``lid``, ``target``: LIDs of its sender and its target. ``key``: its P_Key or Q_Key.
+    ``reporter``: LID of the port that refused it and sent the trap with number ``trap``. ``portnum``: the switch port,
+    in trap 259.
+    """
 
     at_s: float
     trap: int
@@ -49,19 +52,21 @@ class Intruder:
     portnum: int = 0
 
     def named(self, name_of: Callable[[int], str]) -> str:
-        """Return one line; ``name_of`` gives the port of a LID."""
+        """Return the refused packet as a line of text. ``name_of`` returns the name of the port with a LID."""
         kind = "Q_Key" if self.trap == BAD_QKEY else "P_Key"
         where = name_of(self.reporter)
         if self.trap == BAD_SWITCH_PKEY:
             where = f"port {self.portnum} of {where.removesuffix('[0]')}" if self.portnum else f"a port of {where}"
         sent = f"{name_of(self.lid)} sent to {name_of(self.target)} with {kind} {self.key:#x}"
-        if kind == "P_Key" and not self.key & DEFAULT_BASE:  # an entry without a partition (IBA 10.9.1.1)
+        if kind == "P_Key" and not self.key & DEFAULT_BASE:  # an empty entry (IBA 10.9.1.1)
             sent += " (no P_Key: its table has none at the index of its queue pair, for example after a removal)"
         return f"{sent}; {where} refused it (trap {self.trap})"
 
 
 class IntruderWatch:
-    """``open_wire`` opens a wire of :data:`LISTENS` and returns the function that closes it."""
+    """Monitors refused packets in a thread. ``open_wire`` opens a wire for the classes :data:`LISTENS`, and returns the
+    wire and the function that closes it.
+    """
 
     def __init__(self, open_wire: Callable[[], tuple[MadWire, Callable[[], None]]], clock: Callable[[], float]):
         self._open, self.clock = open_wire, clock
@@ -71,7 +76,7 @@ class IntruderWatch:
         self._thread: threading.Thread | None = None
 
     def start(self, take: Callable[[list[Intruder]], None], rest: Callable[[], None]) -> None:
-        """Start the thread. It calls ``take`` with the reports that arrived together, and ``rest`` every second."""
+        """Start the thread. It calls ``take`` with all reports that arrived together, and ``rest`` every second."""
         self._take_reports, self._rest = take, rest
         self._thread = threading.Thread(target=self._run, name="softib-tenants-intruders", daemon=True)
         self._thread.start()
@@ -101,7 +106,9 @@ class IntruderWatch:
                 close()
 
     def _subscribe(self, wire: MadWire) -> None:
-        """A subscription ends with its administrator, so it is renewed periodically."""
+        """Subscribe to the traps. A subscription ends when the subnet administrator restarts, so it is renewed
+        periodically.
+        """
         info = transact(wire, smp_get(SmpAttr.PORT_INFO))
         if info is None:
             return
@@ -134,7 +141,7 @@ class IntruderWatch:
                 due = time.monotonic() + REST_S
 
     def _take(self, wire: MadWire, inbox: MadBatch | None) -> MadBatch | None:
-        """Store and acknowledge the reports; returns the rest of ``inbox``."""
+        """Store and acknowledge the reports in ``inbox``. Return the other MADs."""
         if inbox is None:
             return None
         reports = SaHeader.method.get(inbox.mad) == SaMethod.REPORT

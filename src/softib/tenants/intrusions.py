@@ -1,5 +1,6 @@
-"""Refused packets as findings: one for each sender, target and key, from its first report until an
-hour after its last report. They are kept in the database when the service ends."""
+"""Findings about refused packets: one for each sender, target and key, which lasts from the first report until an hour
+after the last. They are stored in the database, so they outlive the service.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from softib.tenants.store import Store, Unavailable
 __all__ = ["SHOWN_S", "Intrusion", "Intrusions"]
 
 SHOWN_S = 3600.0
-"""Time after its last report during which a refused packet is a present finding."""
+"""Time after the last report of refused packets after which their finding ends."""
 KEPT = 1000
 """Maximum number of findings; the newest are kept. A sender that tries every key causes 65,536."""
 Key = tuple[int, int, int, int, int]
@@ -22,7 +23,9 @@ Key = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Intrusion:
-    """``where``: PortGUID of the sender, "" if unknown; ``count``: reports between ``begun_s`` and ``last_s``."""
+    """A finding. ``where``: PortGUID of the sender, "" if unknown. ``count``: number of reports between ``begun_s`` and
+    ``last_s``.
+    """
 
     trap: int
     lid: int
@@ -37,19 +40,21 @@ class Intrusion:
 
     @property
     def content(self) -> Key:
-        """Return the values by which two reports are the same finding."""
+        """Return the values that identify the finding: reports with equal values belong to one finding."""
         return self.trap, self.lid, self.target, self.key, self.reporter
 
     def __str__(self) -> str:
         return self.text if self.count == 1 else f"{self.text}, {self.count} times"
 
     def ended_s(self, now_s: float) -> float | None:
-        """Return the time of the last report, if the refusals have ended; None: the finding is present."""
+        """Return the time of the last report if the finding has ended, otherwise None."""
         return self.last_s if self.last_s < now_s - SHOWN_S else None
 
 
 class Intrusions:
-    """``where_of`` gives the PortGUID of a LID, "" if unknown; ``name_of`` its port. For any thread."""
+    """All findings about refused packets. ``where_of`` returns the PortGUID of a LID ("" if unknown), ``name_of`` the
+    name of its port. Any thread may use them.
+    """
 
     def __init__(self, store: Store, where_of: Callable[[int], str], name_of: Callable[[int], str]):
         self.store, self.where_of, self.name_of = store, where_of, name_of
@@ -68,7 +73,7 @@ class Intrusions:
             return sorted([*self._ended, *self._kept.values()], key=lambda one: -one.last_s)
 
     def take(self, reports: Sequence[Intruder]) -> None:
-        """Enter reports; :meth:`write` makes them durable."""
+        """Add reports to the findings. :meth:`write` makes them durable."""
         with self._lock:
             for one in reports:
                 key = (one.trap, one.lid, one.target, one.key, one.reporter)
@@ -76,7 +81,7 @@ class Intrusions:
                 if old is not None and old.ended_s(one.at_s) is not None:
                     self._ended.append(old)
                     old = None
-                if old is None or not old.where:  # the subnet may not have been read before
+                if old is None or not old.where:  # the sender was unknown if the subnet had not been read
                     first, count = (one.at_s, 0) if old is None else (old.begun_s, old.count)
                     old = Intrusion(*key, first, one.at_s, count, self.where_of(one.lid), one.named(self.name_of))
                 self._kept[key] = replace(old, last_s=one.at_s, count=old.count + 1)
@@ -86,7 +91,7 @@ class Intrusions:
             self._ended = self._ended[-KEPT:]
 
     def write(self) -> None:
-        """Write the changed findings to the database. A locked database gets them with the next call."""
+        """Write the changed findings to the database. If it is locked, the next call writes them."""
         with self._lock:
             keys, self._changed = self._changed, set()
             rows = [astuple(one) for key in keys if (one := self._kept.get(key)) is not None]

@@ -1,8 +1,7 @@
-"""Find ports that can exchange packets although no partition joins them, from the P_Key tables of
-the whole subnet.
+"""Finds ports that can exchange packets although no partition contains both, from the P_Key tables of the whole subnet.
 
-Two ports exchange packets with each P_Key that is in both tables, if one of the ports is a full
-member (IBA 10.9.3). Membership in the default partition is not a permission: every port is in it.
+Two ports can exchange packets if a P_Key is in both of their tables and at least one of them is a full member (IBA
+10.9.3). Common membership in the default partition does not permit it, because every port is a member.
 """
 
 from __future__ import annotations
@@ -36,9 +35,10 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Isolation:
-    """``pairs``: number of pairs that can exchange packets, of which ``meets`` lists the first;
-    ``exceptions``: paths to a subnet manager whose host is only in the default partition;
-    ``silent``: ports with unknown tables."""
+    """``pairs``: number of pairs that can exchange packets although no partition contains both. ``meets``: the first of
+    these pairs. ``exceptions``: pairs of a port and the subnet manager's port, if the manager's host is only in the
+    default partition. ``silent``: ports whose tables are unknown.
+    """
 
     pairs: int
     meets: list[Meeting]
@@ -48,22 +48,23 @@ class Isolation:
 
 @dataclass(frozen=True)
 class _Holders:
-    """The ports with a P_Key: full and limited members."""
+    """The ports that have a P_Key as full members, and those that have it as limited members."""
 
     full: set[int]
     limited: set[int]
 
     def partners(self, full: bool) -> set[int]:
-        """Return the ports that exchange packets with a full or a limited member."""
+        """Return the ports with which a member can exchange packets. ``full``: the member is a full member."""
         return self.full | self.limited if full else self.full
 
 
 def isolation_of(
     guids: Iterable[int], tables: Mapping[int, Held], silent: set[int], state: State, sm: int
 ) -> Isolation:
-    """Return the pairs of one of ``guids`` with any port that can exchange packets according to
-    ``tables`` (PortGUID → table of every port that answered), although the partitions of ``state``
-    do not permit it. ``silent``: ports that did not answer; ``sm``: the subnet manager's port."""
+    """Return the pairs of ports that can exchange packets according to ``tables``, although the partitions of ``state``
+    do not permit it. One port of each pair is in ``guids``. ``tables``: PortGUID → table of every port that answered.
+    ``silent``: ports that did not answer. ``sm``: the subnet manager's port.
+    """
     queried, is_tenants = set(guids), bool(state.memberships(sm) - {DEFAULT_BASE})
     held, wanted = dict[int, _Holders](), dict[int, _Holders]()
     for guid, table in tables.items():
@@ -76,7 +77,7 @@ def isolation_of(
         for key in sorted(set(tables[guid].port)):
             base, full = key & DEFAULT_BASE, bool(key & FULL_BIT)
             met = held[base].partners(full) - (others if base == DEFAULT_BASE else allowed.get(base, set())) - {guid}
-            met = {p for p in met if not (p in queried and p < guid)}  # counted there
+            met = {p for p in met if not (p in queried and p < guid)}  # already counted for p
             if base == DEFAULT_BASE and sm in met | {guid} and not is_tenants:
                 excepted = met if guid == sm else {sm}
                 exceptions += _rows(guid, excepted, base, held, {sm: MANAGER})
@@ -93,7 +94,7 @@ def _enter(holders: dict[int, _Holders], guid: int, key: int) -> None:
 
 
 def _allowed(guid: int, state: State, wanted: dict[int, _Holders]) -> dict[int, set[int]]:
-    """Return P_Key → ports with which ``guid`` may exchange packets, by the partitions that contain both."""
+    """Return P_Key → ports with which ``guid`` may exchange packets, because the partition contains both."""
     out = {}
     for pkey in state.memberships(guid) - {DEFAULT_BASE}:
         partition = state.partitions.get(pkey)
@@ -110,7 +111,7 @@ def _allowed(guid: int, state: State, wanted: dict[int, _Holders]) -> dict[int, 
 def _rows(
     guid: int, met: set[int], base: int, held: Mapping[int, _Holders], reasons: Mapping[int, str]
 ) -> Iterable[Meeting]:
-    """Yield a meeting for each of ``met``; ``reasons``: those of pairs with these ports."""
+    """Yield a meeting of ``guid`` with each port in ``met``. ``reasons``: port → reason of its pair."""
     kind = lambda port: "full" if port in held[base].full else "limited"
     default = ", the default partition" if base == DEFAULT_BASE else ""
     for other in heapq.nsmallest(MOST_ROWS, met):

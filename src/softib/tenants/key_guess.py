@@ -1,13 +1,13 @@
-"""Guessing R_Keys (IBA 10.6.3): the victim and the attacker of a rehearsal, each run on its host.
+"""Tries to guess R_Keys (IBA 10.6.3). Contains the programs of the victim and of the attacker in a rehearsal; each runs
+on its host.
 
     python -m softib.tenants.key_guess serve PORT
     python -m softib.tenants.key_guess guess ADDRESS PORT
 
-The victim lets its clients read one region. It has two other regions that its clients must not
-read: one in the same protection domain (a buffer of another client), and one in another domain. The
-attacker is a client. The attacker knows the addresses of both, and tries R_Keys near the one that
-it was given. A wrong R_Key ends the connection (9.9.3), and the attacker connects again. The last
-line of output is the result as JSON.
+The victim lets its clients read one region. It has two other regions that its clients must not read: one in the same
+protection domain (a buffer of another client), and one in another domain. The attacker is a client. It knows the
+addresses of these two regions, and tries R_Keys near the one that the victim gave it. A wrong R_Key ends the connection
+(9.9.3), and the attacker connects again. The last line of output is the result as JSON.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ SECRET, OTHER = b"same domain", b"other domain"
 TRIES = 32
 """Number of R_Keys that are tried for each region."""
 REGIONS = struct.Struct("<IQQQ")
-"""Private data of the victim's answer: its R_Key, and the addresses of the three regions."""
+"""Private data of the victim's answer: the R_Key of the readable region, and the addresses of the three regions."""
 READ, SIGNALED, GOOD = 4, 2, 0
 
 
 def guesses(given: int) -> list[int]:
-    """Return R_Keys near ``given``, the nearest first: by value, and by index (the upper 24 bits,
-    as adapters assign it)."""
+    """Return R_Keys near ``given``, the nearest first. Near are R_Keys with a near value, and R_Keys with a near index
+    (the upper 24 bits, in which adapters number R_Keys).
+    """
     steps = [sign * step for step in range(1, TRIES) for sign in (1, -1)]
     values = [value for step in steps for value in (given + step, given + (step << 8))]
     return [value for value in dict.fromkeys(values) if 0 < value < 1 << 32][:TRIES]
@@ -68,9 +69,9 @@ def serve(port: int) -> None:
 
 
 def _read(address: str, port: int, region: int, number: int | None = None) -> bytes:
-    """Return the data that a client reads from a region with guess ``number`` (None: with the R_Key
-    that it was given); empty if the read is refused. Raises :class:`PeerError` without a
-    connection."""
+    """Read a region as a client, with guess ``number`` (None: with the R_Key that the victim gave). Return the data, or
+    no bytes if the read is refused. Raises :class:`PeerError` if the client cannot connect.
+    """
     channel = EventChannel()
     pair, finish = connect(channel, address, port, 4, 4, b"")
     try:
@@ -108,8 +109,9 @@ def _rdma_read(pair: QueuePair, memory: Memory, remote: int, key: int) -> int:
 
 
 def guess(address: str, port: int) -> dict[str, object]:
-    """Try both regions. ``why``: reason if there is no connection; ``same``, ``other``: number of
-    R_Keys tried until the region was read, 0 if it was not read."""
+    """Try to read both regions. In the result, ``same`` and ``other`` are the number of R_Keys that were tried until
+    the region was read (0: it was not read); ``why`` is the reason if the client could not connect.
+    """
     try:
         _read(address, port, 0)
     except PeerError as error:

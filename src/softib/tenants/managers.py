@@ -1,5 +1,6 @@
-"""The subnet managers that program partitions for the service: softib's own in a running fabric, or
-OpenSM. Each reads a partitions.conf on request."""
+"""The subnet managers that program partitions for the service: softib's manager in a running fabric, or OpenSM. Each
+reads a partitions.conf when it is asked to.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +27,36 @@ __all__ = ["FileManager", "InternalManager", "Manager"]
 
 SWEEP_S, LOOK_S = 60.0, 0.01
 COMMAND_S = 30.0
+MOST_LINES = 5
+"""Maximum number of lines of a command's output in an error."""
 PASSIVE = ("STANDBY", "NOT_ACTIVE")
 """States of a manager (IBA 14.4.1) while another one is the master."""
 FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
 BEFORE = ".before-softib"
-"""Suffix of the copy of another manager's file before the first write of the service."""
+"""Suffix of the copy that the service makes of another manager's file before it first writes the file."""
 LOG = logging.getLogger("softib.tenants")
 
 
 class Manager(Protocol):
-    """Programs the partitions of the service. ``settles_s``: the time after :meth:`program` returned during which
-    tables
-    may still be written."""
+    """Programs the partitions of the service. ``settles_s``: time for which the manager may still write tables after
+    :meth:`program` has returned.
+    """
 
     settles_s: float
     port: int
-    """PortGUID of the master, 0 if it is not on a host: no partition uses its index 0 instead of
-    the default P_Key."""
+    """PortGUID of the master, 0 if it is not on a host. At index 0, the table of this port always has the default
+    P_Key.
+    """
     title: str
-    """Name of the manager in messages; ``advice``: the action if another manager is the master."""
+    """Name of the manager in messages. ``advice``: what to do if another manager is the master."""
     advice: str
     is_behind: bool
-    """Return whether the manager's file lacks changes that are programmed."""
+    """Whether the manager's file lacks changes that are already programmed."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
-        """Make the manager program these partitions; ``pkeys``: those that changed since the last
-        call (None: any may have changed). Raises :class:`~softib.errors.SoftibError` if it
-        cannot."""
+        """Make the manager program the partitions of ``state``. ``pkeys``: P_Keys of the partitions that changed since
+        the last call (None: any may have changed). Raises :class:`~softib.errors.SoftibError` if the manager cannot.
+        """
 
     def is_master(self, master: int) -> bool:
         """Return whether this manager, and no other, programs the subnet. ``master``: PortGUID of
@@ -66,8 +70,9 @@ class Manager(Protocol):
 
 
 class InternalManager:
-    """softib's manager inside the running fabric ``instance``. It programs the ports of a few
-    changed partitions at once; a complete file requires a sweep."""
+    """softib's manager inside the running fabric ``instance``. If a few partitions changed, it programs their ports
+    immediately; a complete file takes a sweep.
+    """
 
     settles_s = 2.0
     port = 0
@@ -78,13 +83,15 @@ class InternalManager:
         folder = folder.resolve()
         self.instance, self.file, self.changed_file = instance, folder / FILE, folder / CHANGED
         self._lines: dict[int, str] | None = None
-        """P_Key → its line of the file; None: no lines are known."""
+        """P_Key → the partition's line in the file; None if the lines are not known."""
         self._lines_port = 0
         """The manager's port in these lines."""
         self.is_behind = False
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
-        """Pass the changed partitions, or the complete file, and wait for a sweep that read it."""
+        """Pass the changed partitions to the manager, or write the complete file and wait for a sweep that has read
+        it.
+        """
         if pkeys is not None and DEFAULT_BASE not in pkeys:
             changed = [state.partitions.get(k) or Partition(k) for k in sorted(pkeys)]
             self._hand_over(to_conf(changed, whole=False, manager=self.port))
@@ -108,12 +115,13 @@ class InternalManager:
             time.sleep(LOOK_S)
 
     def is_master(self, master: int) -> bool:
-        """Return whether the manager is master, which it reports itself."""
+        """Return whether the manager reports that it is the master."""
         return status_of(self.instance).sm.state not in PASSIVE
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
-        """Return the aggregation tree of a job on ``hosts``. Raises
-        :class:`~softib.errors.InputError` if none fits."""
+        """Return an aggregation tree for a job on ``hosts``. Raises :class:`~softib.errors.InputError` if no tree is
+        possible.
+        """
         return ask(self.instance, "job", hosts=hosts)
 
     def _hand_over(self, text: str) -> None:
@@ -123,11 +131,11 @@ class InternalManager:
             raise PeerError(f"{self.changed_file}: cannot write: {os_reason(error)}") from None
 
     def stated(self) -> list[Partition]:
-        """Return nothing: the file belongs to the service."""
+        """Return no partitions, because the file belongs to the service."""
         return []
 
     def keep(self, state: State) -> None:
-        """``softib sm reload`` reads the file."""
+        """Write the file, which ``softib sm reload`` reads."""
         self._write(state, self._lines)
 
     def _keep_lines(self, changed: list[Partition]) -> None:
@@ -139,8 +147,7 @@ class InternalManager:
                 self._lines[partition.pkey] = line_of(partition, self.port)
 
     def _write(self, state: State, lines: dict[int, str] | None = None) -> None:
-        """Write the file, from ``lines`` if they are known, since formatting all partitions takes a
-        second."""
+        """Write the file. If ``lines`` are known, they are used, because formatting all partitions takes a second."""
         if lines is None or self._lines_port != self.port:
             partitions, self._lines_port = list(state.partitions.values()), self.port
             self._lines = lines = {p.pkey: line_of(p, self.port) for p in partitions if p.members or p.everyone}
@@ -150,7 +157,8 @@ class InternalManager:
 
 class FileManager:
     """A separate manager, usually OpenSM: ``file`` is its partitions.conf, and ``reload`` the command that makes it
-    reread the file (``kill -HUP 4711``). It does not report completion."""
+    reread the file (``kill -HUP 4711``). It does not report when it has programmed the partitions.
+    """
 
     settles_s = 30.0
     port = 0
@@ -171,14 +179,15 @@ class FileManager:
         return folder / f".{self.file.name}.softib-lock"
 
     def is_master(self, master: int) -> bool:
-        """Return whether the master is still the one at the start of the service: that manager reads the file."""
+        """Return whether the master is the same as when the service started; that manager reads the file."""
         if self._master is None:
             self._master = master
         return master == self._master
 
     def stated(self) -> list[Partition]:
-        """Return the partitions in the file, and make a copy of it (:data:`BEFORE`); parts that the
-        service does not support are logged. A missing file has no partitions."""
+        """Return the partitions in the file, and copy the file (suffix :data:`BEFORE`). Definitions that the service
+        does not support are logged. A missing file counts as an empty one.
+        """
         if not self.file.exists():
             return []
         text = read_text(str(self.file), "partitions.conf")
@@ -194,7 +203,7 @@ class FileManager:
         return partitions
 
     def keep(self, state: State) -> None:
-        """The file is always complete."""
+        """Do nothing: :meth:`program` always writes the complete file."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Write the file and run the command."""
@@ -210,5 +219,11 @@ class FileManager:
         except OSError as error:
             raise PeerError(f"{self.reload[0]}: the manager could not be reloaded: {error}") from None
         if done.returncode:
-            why = shown((done.stderr or done.stdout).strip().splitlines()[-1]) if done.stderr or done.stdout else ""
+            why = _output(done.stderr.strip() or done.stdout)
             raise PeerError(f"{shlex.join(self.reload)} ended with {done.returncode}: {why or 'it printed nothing'}")
+
+
+def _output(text: str) -> str:
+    """Return the lines of a command's output as one line: the first ones, which often have the cause, and the last."""
+    lines = [shown(line.strip()) for line in text.splitlines() if line.strip()]
+    return " | ".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…", lines[-1]])

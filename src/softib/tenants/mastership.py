@@ -1,5 +1,6 @@
-"""Whether the manager used by the service is the master of the subnet. While another manager is the
-master, changes are durable and wait: no port has refused them, so nothing is rolled back."""
+"""Monitors whether the service's manager is the master of the subnet. While another manager is the master, changes are
+stored and wait. They are not rolled back, because no port has refused them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ __all__ = ["MasterWatch"]
 LOG = logging.getLogger("softib.tenants")
 LOOK_S = 5.0
 SILENT_LOOKS = 3
-"""Number of checks without an answer after which the master counts as unreachable: it may restart,
-or be busy with a sweep."""
+"""Number of consecutive checks without an answer after which the master counts as unreachable. After fewer, it may be
+restarting or busy with a sweep.
+"""
 
 
 class MasterWatch:
-    """``problem``: the other manager that is the master, or the failure to answer, with advice;
-    empty while this manager is the master. ``reached``: whether the master confirmed itself at the
-    last look; None: no look yet. For one thread."""
+    """Checks which manager is the master. ``problem``: a message with advice if another manager is the master, or the
+    master does not answer; empty while the service's manager is the master. ``reached``: whether the master confirmed
+    at the last check that it is the master (None: no check yet). Only one thread may use it.
+    """
 
     def __init__(self, view: SubnetView, manager: Manager):
         self.view, self.manager = view, manager
@@ -31,23 +34,28 @@ class MasterWatch:
         self.reached: bool | None = None
         self.answered_s: float | None = None
         """Clock time of the master's last answer."""
+        self.other = False
+        """Whether the ports name another manager as the master."""
         self.rival = False
-        """Whether another manager is the master, and confirmed it at the last look."""
+        """Whether another manager is the master and confirmed this at the last check."""
         self._due = 0.0
         self._silent = 0
 
     @property
     def doubt(self) -> str:
-        """Return ``problem``, or that the master did not answer the last look: changes are still
-        passed to it, because it may be busy with a sweep."""
+        """Return ``problem``, or a message if the master did not answer the last check. In the latter case changes are
+        still passed to it, because it may be busy with a sweep.
+        """
         return self.problem or ("" if self.reached is not False else f"{self._unanswered()}")
 
     def due_s(self) -> float:
-        """Return seconds until the next look."""
+        """Return the seconds until the next check."""
         return max(0.0, self._due - time.monotonic())
 
     def look(self) -> bool:
-        """Read which port is the master's, and return whether the service's manager has become the master again."""
+        """Check which port is the master's. Return whether the service's manager has become the master again since the
+        last check.
+        """
         self._due = time.monotonic() + LOOK_S
         try:
             self.reached = self.view.look_for_master()
@@ -65,11 +73,13 @@ class MasterWatch:
         return bool(before) and not self.problem
 
     def _rival(self) -> str:
-        """Return that the ports name another manager as the master. It may have ended since."""
+        """Return the message that, according to the ports, another manager is the master. That manager may have ended
+        since.
+        """
         master = self.view.manager
-        other = not self.manager.is_master(master)
-        self.rival = other and bool(self.reached)
-        if not other:
+        self.other = not self.manager.is_master(master)
+        self.rival = self.other and bool(self.reached)
+        if not self.other:
             return ""
         port = self.view.ports.get(master)
         where = f"{port.name} ({guid_text(master)})" if port is not None else "a switch or an unknown port"

@@ -1,7 +1,7 @@
-"""Tenants, partitions and members as values, and the notation of their P_Keys and GUIDs.
+"""Data types of tenants, partitions and members, and the notation of their P_Keys and GUIDs.
 
-A P_Key consists of its 15 bits, without the membership bit (IBA 10.9.1.1). A GUID is the PortGUID
-of a host's port or of a virtual function.
+A P_Key here is the 15 bits without the membership bit (IBA 10.9.1.1). A GUID is the PortGUID of a host's port or of a
+virtual function.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RATES: dict[float, int] = {
     800: 23,
     1200: 24,
 }
-"""Rate in Gb/s → the code of a path's or group's rate (IBA 15.2.5.16, table 224)."""
+"""Rate in Gb/s → the code of this rate in paths and multicast groups (IBA 15.2.5.16, table 224)."""
 NO_RATE = 2.5
 """UFM's default: no rate is set."""
 MTU_CODES = {2: 4, 4: 5}
@@ -70,8 +70,9 @@ MTU_CODES = {2: 4, 4: 5}
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """``limit``: largest number of its partitions. ``ports``: PortGUIDs, as 16 digits, that an operator assigned to
-    it; None: its accounts may use any port that belongs to no other tenant."""
+    """A tenant. ``limit``: maximum number of its partitions. ``ports``: PortGUIDs, as 16 digits, that an operator
+    assigned to it; None: its accounts may use any port that belongs to no other tenant.
+    """
 
     name: str
     limit: int = 1024
@@ -80,7 +81,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A GUID in a partition; ``host``: the host name with which it was added."""
+    """A member of a partition. ``host``: the host name that the client gave when it added the member."""
 
     full: bool = True
     host: str = ""
@@ -88,8 +89,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CableEnd:
-    """A port at an end of a cable, with its ``name`` in UFM's form and its node, as last read: a
-    device with all cables disabled does not answer. ``guid``: NodeGUID."""
+    """A port at an end of a cable, as it was last read (because a device with all cables disabled does not answer).
+    ``name``: the port in UFM's notation. ``guid``: NodeGUID.
+    """
 
     guid: int
     portnum: int
@@ -109,20 +111,21 @@ class CableEnd:
 
 @dataclass(frozen=True, slots=True)
 class IsolatedPort:
-    """A port that the service took out of use at the clock time ``at_s``. ``ends``: the port, and the other end of its
-    cable."""
+    """A port that the service isolated at the clock time ``at_s``. ``ends``: this port, and the port at the other end
+    of its cable.
+    """
 
     at_s: float
     ends: tuple[CableEnd, ...]
 
     def has(self, end: tuple[int, int]) -> bool:
-        """Return whether ``end`` (NodeGUID and portnum) is one of its ends."""
+        """Return whether ``end`` (NodeGUID and portnum) is one of the two ends."""
         return any(one.end == end for one in self.ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """``mtu`` in KiB, ``rate`` in Gb/s."""
+    """Quality of service of a partition: ``mtu`` in KiB, ``rate`` in Gb/s, and the SL."""
 
     mtu: int = 2
     sl: int = 0
@@ -140,20 +143,23 @@ class Qos:
 
     @property
     def group_rate(self) -> float:
-        """Return the rate of the IPoIB group in Gb/s; if no rate is set, that of managers, for example OpenSM."""
+        """Return the rate of the IPoIB group in Gb/s; if no rate is set, the default of managers, for example
+        OpenSM.
+        """
         return self.rate if self.rate != NO_RATE else next(r for r, code in RATES.items() if code == DEFAULT_RATE)
 
     @property
     def codes(self) -> tuple[int, int, int]:
-        """The codes of MTU and rate, and the SL, for partitions.conf."""
+        """Return the codes of MTU and rate, and the SL, for partitions.conf."""
         return MTU_CODES[self.mtu], RATES[self.rate], self.sl
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """``tenant``: "" if the partition belongs to the operator. ``index0``: members have its P_Key
-    at index 0. ``everyone``: the membership of every port that ``members`` does not contain (only
-    for the default partition; "" elsewhere)."""
+    """A partition. ``tenant``: "" if the partition belongs to the operator. ``index0``: whether members have its P_Key
+    at index 0. ``everyone``: only for the default partition ("" for others), the membership of every port that is not
+    in ``members``.
+    """
 
     pkey: int
     name: str = ""
@@ -177,18 +183,19 @@ class Partition:
         return self.pkey | (FULL_BIT if full else 0)
 
     def key_of(self, guid: int, manager: int) -> int:
-        """Return :meth:`membership` as it is programmed: the port of the subnet ``manager`` is always a full member
-        of the default partition."""
+        """Return :meth:`membership`, but with full membership of the subnet ``manager``'s port in the default
+        partition, as it is programmed.
+        """
         return FULL_BIT | DEFAULT_BASE if self.pkey == DEFAULT_BASE and guid == manager else self.membership(guid)
 
 
 def pkey_text(pkey: int) -> str:
-    """``0x5``: UFM's notation."""
+    """Return the P_Key in UFM's notation, for example ``0x5``."""
     return f"{pkey:#x}"
 
 
 def guid_text(guid: int) -> str:
-    """Sixteen digits."""
+    """Return the GUID as 16 hexadecimal digits."""
     return f"{guid:016x}"
 
 

@@ -1,26 +1,32 @@
 """Durable revisions that are not programmed yet: they wait for the manager, are being programmed, or wait for ports
-that do not answer. And the P_Keys that ports may still have because of them."""
+that do not answer. Also the P_Keys that ports may still have because these revisions are not programmed.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
 
+from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Done
 
 __all__ = ["OpenRevisions"]
 
+_Pair = tuple[int, int]
+"""P_Key and GUID."""
+
 
 class OpenRevisions:
-    """Any thread may :meth:`add` revisions and ask; the programmer's thread takes them. ``wake`` is called after each
-    addition."""
+    """The revisions that are not programmed yet. Any thread may :meth:`add` revisions and call the queries; only the
+    programmer's thread takes revisions. ``wake`` is called after each addition.
+    """
 
     def __init__(self, view: SubnetView, wake: Callable[[], None]):
         self.view, self._wake = view, wake
         self._waiting: dict[int, Done] = {}
         self.pending: dict[int, tuple[Done, frozenset[int]]] = {}
-        """Revision → the change, and the GUIDs whose tables it waits for."""
+        """Revision → the change, and the GUIDs of the ports for which it waits."""
         self.judged: list[Done] = []
         """The batch that is being programmed."""
         self._released: dict[int, int] = {}
@@ -49,7 +55,7 @@ class OpenRevisions:
             return list(self._waiting.values())
 
     def take(self, batch: list[Done]) -> None:
-        """Take a batch that the manager has accepted: it is being programmed."""
+        """Mark the revisions of ``batch``, which the manager has accepted, as being programmed."""
         with self._lock:
             self.judged = batch
             for one in batch:
@@ -62,8 +68,9 @@ class OpenRevisions:
         return set().union(*(one.guids for one in batch))
 
     def newer(self, guids: Iterable[int]) -> bool:
-        """Return whether durable changes of these ports are waiting. If so, the tables are judged
-        after those changes."""
+        """Return whether changes of these ports wait for the manager. Then the ports' tables are judged after those
+        changes.
+        """
         return any(one.everyone or not one.guids.isdisjoint(guids) for one in self.waiting())
 
     def unsettled(self) -> set[int]:
@@ -75,22 +82,53 @@ class OpenRevisions:
         with self._lock:
             return len({*self._waiting, *(one.revision for one in self.judged)}), len(self.pending)
 
+    # -- pending revisions with nothing left to do --
+
+    def superseded(self, state: State, unsure: set[int]) -> dict[int, bool]:
+        """End pending revisions that have nothing left to do: the ports for which they wait never had the P_Keys, and
+        are no members any more, or members by a newer pending revision. ``unsure``: revisions whose ports may have
+        appeared since the last search. Returns whether each of them added members; the others only removed some."""
+        with self._lock:
+            pending = dict(self.pending)
+            busy = [*self.judged, *self._waiting.values(), *(pending[n][0] for n in unsure & pending.keys())]
+        guids = set[int]().union(*(one.guids for one in busy))
+        newest, never, earlier = dict[_Pair, int](), set[_Pair](), set[_Pair]()
+        holders: dict[int, set[int]] = {}
+        for number, (one, silent) in sorted(pending.items()):
+            for pkey, guid in one.joined - earlier:
+                held = holders.setdefault(pkey, set(self.view.holders(pkey)))
+                if guid in silent and guid not in self.view.ports and guid not in held:
+                    never.add((pkey, guid))
+            earlier |= one.joined | one.left
+            newest |= dict.fromkeys(one.joined | one.left, number)
+        out: dict[int, bool] = {}
+        for number, (one, silent) in pending.items():
+            pairs = {pair for pair in one.joined | one.left if pair[1] in silent}
+            done = lambda pair, number=number: (
+                pair in never and (newest[pair] > number or pair[0] not in state.memberships(pair[1]))
+            )
+            if {guid for _, guid in pairs} == silent and silent.isdisjoint(guids) and all(map(done, pairs)):
+                out[number] = bool(one.joined)
+                self.pending.pop(number, None)
+        return out
+
     # -- P_Keys that members who left may still have --
 
     def is_released(self, pkey: int) -> bool:
-        """Return whether an operator ended its quarantine, and no partition has used it since."""
+        """Return whether an operator ended the quarantine of ``pkey`` and no partition has used it since."""
         return pkey in self._released
 
     def leaving(self) -> set[int]:
-        """Return P_Keys of members that left, and whose tables were not read since."""
+        """Return the P_Keys that members left, if the table of such a member was not read since."""
         with self._lock:
             changes = [*self.judged, *self._waiting.values(), *(one for one, _ in self.pending.values())]
         return {pkey for one in changes for pkey, _ in one.left}
 
     def unread(self, pkey: int) -> dict[int, bool]:
-        """Return the ports that may still have ``pkey``: members that left, and were not read
-        since. The value is whether the port did not answer: then only time or an operator can end
-        this."""
+        """Return the ports that may still have ``pkey``: former members whose tables were not read since they left. The
+        value is True if the port did not answer; then only the end of the quarantine, or an operator, frees the
+        P_Key.
+        """
         with self._lock:
             silent = dict(self.pending)
             programmed = {one.revision: one for one in (*self.judged, *self._waiting.values())}

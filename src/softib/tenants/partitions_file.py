@@ -1,4 +1,4 @@
-"""Conversion of the service's partitions to OpenSM's partitions.conf, which every manager reads, and back."""
+"""Converts the service's partitions to OpenSM's partitions.conf, which every supported manager reads, and back."""
 
 from __future__ import annotations
 
@@ -29,32 +29,38 @@ from softib.tenants.model import (
 __all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
 _ENDS_NAME = re.compile("[:,=;#]")
-"""Characters that end a name in OpenSM's file, which has no quotes; control characters and outer spaces do, too."""
+"""Characters that end a name in OpenSM's file, in which names cannot be quoted. Control characters, and spaces at the
+start or end, are not possible either.
+"""
 LINE_MEMBERS = 64
-"""Maximum number of members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as
-a definition, and rejects the file."""
+"""Maximum number of members in a line. If a line has more than 4,094 bytes, OpenSM reads the rest as another definition
+and rejects the file.
+"""
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True, manager: int = 0) -> str:
-    """Return the file, the default partition first; a ``whole`` file omits empty partitions, which
-    have no effect. ``manager``: see :func:`line_of`."""
+    """Return the text of the file; the default partition comes first. A ``whole`` file omits empty partitions, which
+    have no effect. ``manager``: see :func:`line_of`.
+    """
     return conf_of({p.pkey: line_of(p, manager) for p in partitions if p.members or p.everyone or not whole})
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """Return the file from the lines of partitions by P_Key, the default partition first.
-    Partitions at index 0 are last, the smallest P_Key at the end: OpenSM 3.3.23 gives a port's
-    first entry to the last of them that it reads."""
+    """Return the text of the file from P_Key → line of the partition. The default partition comes first. Partitions
+    whose P_Key is at index 0 come last, in descending order of P_Keys, because OpenSM 3.3.23 puts the last of them that
+    it reads at index 0 of a port's table.
+    """
     at_index0 = lambda pkey: ", indx0" in lines[pkey].split(" : ")[0]
     ordered = sorted(lines.keys() - {DEFAULT_BASE}, key=lambda pkey: (1, -pkey) if at_index0(pkey) else (0, pkey))
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 
 def line_of(partition: Partition, manager: int = 0) -> str:
-    """Return a partition as a definition of the file. A partition with the port of the subnet
-    ``manager`` is never at index 0: management packets use the P_Key there, and without the default
-    one no port reaches the manager."""
+    """Return the definition of a partition. The P_Key of a partition with the port of the subnet ``manager`` is never
+    at index 0: management packets use the P_Key at index 0, and no port reaches the manager unless it is the default
+    P_Key.
+    """
     p, (mtu, rate, sl) = partition, partition.qos.codes
     flags = [f"{_name(p)}={p.pkey:#x}"]
     flags += ["indx0"] if p.index0 and manager not in p.members else []
@@ -62,14 +68,16 @@ def line_of(partition: Partition, manager: int = 0) -> str:
     flags += [f"mtu={mtu}", f"sl={sl}"]
     flags += [f"rate={rate}"] if p.qos.rate != NO_RATE else []
     members = [f"ALL={p.everyone}", "SELF=full"] if p.everyone else []
-    others = {g: m for g, m in p.members.items() if not (p.everyone and g == manager)}  # that port is SELF
+    others = {g: m for g, m in p.members.items() if not (p.everyone and g == manager)}  # the manager's port is SELF
     members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(others.items())]
     lines = [", ".join(members[i : i + LINE_MEMBERS]) for i in range(0, len(members), LINE_MEMBERS)]
     return f"{', '.join(flags)} : {f',{chr(10)}  '.join(lines)} ;\n"
 
 
 def _name(p: Partition) -> str:
-    """Return the partition's name, if OpenSM can read it: text from a client could end the definition."""
+    """Return the partition's name if OpenSM can read it, otherwise a stand-in, because a client's text could end the
+    definition.
+    """
     if p.pkey == DEFAULT_BASE:
         return "Default"
     fits = p.name.isprintable() and p.name == p.name.strip() and not _ENDS_NAME.search(p.name)
@@ -77,12 +85,14 @@ def _name(p: Partition) -> str:
 
 
 def _stand_in(pkey: int) -> str:
-    """Return the name in the file of a partition whose own name the file cannot contain."""
+    """Return the stand-in in the file for a partition's name that the file cannot contain."""
     return f"pkey_{pkey:#x}"
 
 
 def exported(partitions: Iterable[Partition]) -> str:
-    """Return the file with every partition; comments at its beginning list what it cannot express."""
+    """Return the text of the file with all partitions. Comments at its beginning list attributes that the file cannot
+    express.
+    """
     ordered = sorted(partitions, key=lambda p: p.pkey)
     return "".join(_not_held(p) for p in ordered) + to_conf(ordered, whole=False)
 
@@ -100,15 +110,16 @@ class PartitionsOfFile(NamedTuple):
 
     partitions: list[Partition]
     notes: list[str]
-    """A line for each part that the service does not support."""
+    """A line for each definition that the service does not support."""
 
 
 def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable[Partition] = ()) -> PartitionsOfFile:
-    """Return the partitions of a file. A partition without a P_Key gets the P_Key of the
-    ``present`` partition with its name, otherwise one that is neither ``taken`` nor in the file. A
-    ``present`` partition keeps a name that the file cannot contain. Raises :class:`InputError` with
-    file and line if the file cannot be read; :class:`Refused` if several partitions have the name,
-    or if the file gives the P_Key to another partition."""
+    """Return the partitions of a file. A partition without a P_Key gets the P_Key of the ``present`` partition with its
+    name; if there is none, it gets a P_Key that is neither ``taken`` nor in the file. If the file has a stand-in for
+    the name of a ``present`` partition, the partition keeps its name. Raises :class:`InputError` with file and line if
+    the file cannot be read. Raises :class:`Refused` if several present partitions have the name of a partition without
+    a P_Key, or if the file gives that P_Key to another partition.
+    """
     partitions, notes, present = parse_changes(text, name), list[str](), list(present)
     if taken := set(taken):
         stated = {p.pkey: p.name for p in partitions if not p.chosen}
@@ -130,7 +141,7 @@ def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable
 
 
 def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -> Partition:
-    """Return the partition of one of ``names`` to which the stand-in in the file refers."""
+    """Return the partition with its name from ``names`` if the file has a stand-in for this name."""
     if p.name != _stand_in(p.pkey) or p.pkey not in names:
         return p
     notes.append(f"{file}: {p.name} keeps its name {names[p.pkey]!a}")
@@ -138,8 +149,9 @@ def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -
 
 
 def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:
-    """Give a partition without a P_Key in the file the P_Key of the ``present`` partition with its
-    name. Returns the note about it."""
+    """Give a partition that has no P_Key in the file the P_Key of the ``present`` partition with its name. Return a
+    note about it.
+    """
     if len(present) > 1:
         keys = ", ".join(f"{pkey:#x}" for pkey in present[:4])
         raise Refused(f"{file}: {p.name} has no P_Key, and {keys} have that name; give it the P_Key that it means")

@@ -1,9 +1,8 @@
-"""The only thread that programs: it passes durable changes to the subnet manager, reads the tables
-of the changed ports again, and sets the state of each revision.
+"""The programmer, the only thread that programs partitions: it passes durable changes to the subnet manager, reads the
+tables of the changed ports again, and sets the state of each revision.
 
-A member whose port does not answer is pending; its table is read when it appears. A port that
-answers, but without its target in the table, refused the change: the revisions of this change are
-rolled back.
+If a member's port does not answer, the revision is pending; the table is read when the port answers again. If a port
+answers but its table does not have the wanted P_Keys, it has refused the change, and the change is rolled back.
 """
 
 from __future__ import annotations
@@ -37,18 +36,20 @@ FIRST_LOOK_S, LOOK_S = 0.02, 0.2
 BATCH_S = 0.02
 """Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten."""
 RETRY_S = 5.0
-"""Time after which a failed manager, or wire into the subnet, is tried again."""
+"""Time after which a manager, or a wire into the subnet, is tried again after a failure."""
 APPEAR_S = 2.0
-"""Maximum time between searches of the subnet for members that do not answer."""
+"""Interval between searches of the subnet for members that did not answer; it is longer if a search takes long
+(:data:`SHARE`).
+"""
 RECONCILE_S = 60.0
 KEEP_S = 2.0
 """Minimum time between two writes of the manager's file, which contains all partitions."""
 SHARE = 10
-"""Maximum share of the time for these searches."""
+"""Ratio of the time between two searches to the duration of a search: searches take at most a tenth of the time."""
 
 
 Differences = tuple[set[int], set[int]]
-"""Missing P_Keys of a table, and its P_Keys that should not be there."""
+"""P_Keys that a table lacks, and P_Keys that should not be in it."""
 
 
 def _bases(wrong: Differences) -> set[int]:
@@ -59,7 +60,8 @@ def _bases(wrong: Differences) -> set[int]:
 class Hooks:
     """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
     revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
-    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state."""
+    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state.
+    ``observe`` is called in each round: it enters findings."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
@@ -67,10 +69,11 @@ class Hooks:
     take_back: Callable[[int, str], None]
     adopt: Callable[[], bool]
     still: AbstractContextManager[object]
+    observe: Callable[[], None]
 
 
 class Programmer:
-    """``open`` has the durable changes that are not programmed; any thread may add some."""
+    """The programmer. ``open`` has the durable changes that are not programmed; any thread may add changes."""
 
     def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
@@ -78,13 +81,14 @@ class Programmer:
         self.problem = ""
         self.master = MasterWatch(view, manager)
         self.programmed_s: float | None = None
-        """Clock time when a change was last verified at its ports; ``compared_s``: when all tables
-        were last compared with the database."""
+        """Clock time at which a change was last verified at its ports. ``compared_s``: clock time at which all tables
+        were last compared with the database.
+        """
         self.compared_s: float | None = None
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._held: set[int] = set()
-        """Revisions that wait for a search before their state becomes pending."""
+        """Revisions whose state becomes pending only if the next search does not find their ports."""
         self._search: Search | None = None
         self._searched, self._took = 0.0, 0.0
         """Time and duration of the last search."""
@@ -102,8 +106,9 @@ class Programmer:
         self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
 
     def start(self, unprogrammed: list[Done], released: dict[int, int]) -> None:
-        """Start with the revisions left by an earlier process, and with the last revision that
-        ended each P_Key's quarantine."""
+        """Start with the revisions that an earlier process did not program. ``released``: P_Key → the newest revision
+        that ended its quarantine.
+        """
         self.open.start(unprogrammed, released)
         self._thread.start()
 
@@ -154,6 +159,8 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
+            finally:
+                self._observe()
             self._wait(min(self._rest_s(), self._keep_s(), self.master.due_s()))
         if self._search is not None:
             self._search.close()
@@ -161,9 +168,14 @@ class Programmer:
             with contextlib.suppress(SoftibError):
                 self._keep()
 
+    def _observe(self) -> None:
+        try:
+            self.hooks.observe()
+        except Exception:  # this thread must not end
+            LOG.exception("this is a bug in softib")
+
     def _keep_s(self) -> float:
-        """Return seconds until the manager's file is written again; infinite if it is up to
-        date."""
+        """Return the seconds until the manager's file is written again; infinity if it is up to date."""
         return max(0.0, self._kept + KEEP_S - time.monotonic()) if self.manager.is_behind else math.inf
 
     def _keep(self) -> None:
@@ -175,7 +187,7 @@ class Programmer:
         self._wake.clear()
 
     def _step(self) -> None:
-        """Process everything that waits now; changes that arrive in the meantime end the next wait at once."""
+        """Process all work that is waiting. If changes arrive in the meantime, the next wait ends immediately."""
         time.sleep(max(0.0, self._next - time.monotonic()))
         batch = self.open.waiting()
         with self._lock:
@@ -184,12 +196,14 @@ class Programmer:
             task()
         self._look_around()
         if self.ready.is_set() and not self.master.due_s() and self.master.look():
-            self._due = 0.0  # the other manager's tables are compared at once
+            self._due = 0.0  # compare the tables that the other manager wrote immediately
         if batch and self.ready.is_set() and self.view.is_open and not self.master.problem:
             self._program(batch)
 
     def _program(self, batch: list[Done]) -> None:
-        """Program and verify a batch; it waits until the manager has accepted it."""
+        """Program a batch and verify it. The batch stays among the waiting revisions until the manager has accepted
+        it.
+        """
         self._next = time.monotonic() + BATCH_S
         guids = self.open.guids(batch)
         if self._search is not None:
@@ -199,10 +213,20 @@ class Programmer:
         try:
             self._read_back(batch, guids)
         except BaseException:
-            self.open.add(batch)  # not read back: it is programmed again
+            self.open.add(batch)  # not verified, so it is programmed again
             raise
         finally:
             self.open.judged = []
+        if any(one.left for one in batch):
+            self._supersede()
+
+    def _supersede(self) -> None:
+        """Set the state of pending revisions that have nothing left to do."""
+        for revision, added in self.open.superseded(self.hooks.snapshot(), self._held).items():
+            if added:
+                self.hooks.mark([revision], "superseded", "its absent ports never had the P_Key, and no longer get it")
+            else:
+                self.hooks.mark([revision], "programmed", "")
 
     def _hand_over(self, pkeys: set[int] | None = None) -> None:
         self.manager.port = self.view.manager
@@ -210,7 +234,7 @@ class Programmer:
 
     def _read_back(self, batch: list[Done], guids: set[int]) -> None:
         wrong = self._verify(guids)
-        if wrong and not self.open.newer(wrong):  # a sweep that reads every table decides
+        if wrong and not self.open.newer(wrong):  # decide after a sweep that reads every table
             self.master.look()
             if self.master.problem:
                 self.open.add(batch)
@@ -220,8 +244,9 @@ class Programmer:
         self._judge(batch, wrong)
 
     def _verify(self, guids: set[int]) -> dict[int, Differences]:
-        """Read the tables of ``guids`` until they hold their target or the manager's time has passed; returns the
-        remaining differences."""
+        """Read the tables of ``guids`` until they have the wanted P_Keys, or until the manager's time to write them is
+        over. Return the remaining differences.
+        """
         until = time.monotonic() + self.manager.settles_s
         look, wanted_of = FIRST_LOOK_S, guids & self.view.ports.keys()
         while True:
@@ -246,7 +271,7 @@ class Programmer:
         programmed: list[int] = []
         for one in batch:
             refused = sorted(g for g in self.open.guids([one]) & wrong.keys() if one.pkeys & _bases(wrong[g]))
-            if refused and self.open.newer(refused):  # judged with those
+            if refused and self.open.newer(refused):  # judged after the newer changes
                 self.open.add([one])
                 continue
             if refused:
@@ -259,7 +284,7 @@ class Programmer:
                 programmed.append(one.revision)
                 continue
             if silent - self.view.ports.keys() and one.revision not in self._held and self._may_search():
-                self._held.add(one.revision)  # it may have appeared since the last search
+                self._held.add(one.revision)  # the port may have appeared since the last search
                 self.open.pending[one.revision] = one, silent
                 continue
             before = None if one.revision in self._held else before
@@ -286,7 +311,7 @@ class Programmer:
         self.hooks.take_back(revision, where)
 
     def undoes(self, revision: int) -> None:
-        """``revision`` is itself a rollback, so it is not rolled back."""
+        """Record that ``revision`` is a rollback, so that it is not rolled back itself."""
         self._undone.add(revision)
 
     # -- searches of the subnet --
@@ -298,13 +323,13 @@ class Programmer:
         return self._search is None and time.monotonic() >= self._searched + self._search_s()
 
     def _rest_s(self) -> float:
-        """Return seconds until the next work without a call."""
+        """Return the seconds until the next scheduled work."""
         now = time.monotonic()
         due = self._searched + self._search_s() if self.open.pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
 
     def _look_around(self) -> None:
-        """Use the result of a search that is over, and begin the next when it is due."""
+        """Use the result of a search that has ended, and start the next search when it is due."""
         search = self._search
         if search is not None and search.over:
             self._search = None
@@ -319,7 +344,7 @@ class Programmer:
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
             self._appeared()
-        if not self.view.is_open:  # the wire was lost, and with it the way to read tables back
+        if not self.view.is_open:  # the wire was lost, so tables cannot be read
             self._due = 0.0
         whole = time.monotonic() >= self._due
         if self._search is None and (whole or (self.open.pending and self._may_search())):
@@ -332,17 +357,21 @@ class Programmer:
         hits = [(one, silent & self.view.ports.keys()) for one, silent in self.open.pending.values()]
         appeared = set().union(*(guids for _, guids in hits))
         wrong = self._verify(appeared) if appeared else {}
-        if wrong:  # the manager has not seen them yet, or read its file earlier
+        if wrong:  # the manager has not discovered these ports yet, or read its file before
             self._hand_over()
             wrong = self._verify(appeared)
         self.open.judged = [one for one, guids in hits if guids or one.revision in self._held]
-        self._judge(self.open.judged, wrong)
+        judged = self.open.judged
+        self._judge(judged, wrong)
         self.open.judged = []
+        if any(one.left for one in judged):
+            self._supersede()
 
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
-        """Compare every port's table with the state. Differences that no waiting change explains,
-        nor one ``programmed`` while the tables were read, were made by another program; the manager
-        programs the tables again."""
+        """Compare every port's table with the state. Another program made the differences that are explained neither by
+        a waiting change nor by a change of the ports ``programmed`` while the tables were read; the manager programs
+        these tables again.
+        """
         if first:
             self._first_file()
             if self.hooks.adopt():
@@ -364,18 +393,19 @@ class Programmer:
         self.view.managers = {self.view.manager}
 
     def _first_file(self) -> None:
-        """Report the switch ports that do not check P_Keys yet: softib's manager enables the check
-        with the first file that it gets. Ports that do not check them after that are a finding of
-        the next search."""
+        """Log the switch ports that do not check P_Keys yet. softib's manager enables the check when it receives its
+        first file; ports that still do not check P_Keys after that are a finding.
+        """
         if self.view.unchecked:
             ports = counted(len(self.view.unchecked), "port")
             LOG.info("switches do not check the P_Keys of %s; the manager turns it on with its first file", ports)
             self.view.unchecked = frozenset()
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
-        """Return the tables that differ from the state, without the ports of changes that are not
-        programmed yet, and these ports. A change enters both at the same time, so a change made
-        during the comparison causes no difference."""
+        """Return (the tables that differ from the state, except those of ports with changes that are not programmed
+        yet; these ports). A change is added to the state and to the unprogrammed changes at the same time, so a change
+        during the comparison causes no difference.
+        """
         with self.hooks.still:
             busy = self.open.unsettled()
             differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}

@@ -1,5 +1,6 @@
-"""P_Keys without a partition that are not assigned: those that ended less than an hour ago, and
-those that may still be in a port's table."""
+"""P_Keys without a partition that are not assigned: P_Keys whose partition ended less than an hour ago, and P_Keys that
+may still be in a port's table.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ LEAVES_S = 5.0
 
 @dataclass(frozen=True)
 class Resting:
-    """A P_Key without a partition that is not assigned: before the clock time ``until_s``, and
-    while one of ``ports`` may have it. An operator can confirm that ports that do not answer do not
-    have it."""
+    """A P_Key without a partition that is not assigned before the clock time ``until_s``, nor while one of ``ports``
+    may have it. If these ports do not answer, an operator can confirm that they do not have it.
+    """
 
     pkey: str
     until_s: float | None
@@ -31,14 +32,18 @@ class Resting:
 
 
 class Quarantine:
-    """The quarantine of one service. ``programmer`` None: no table is known."""
+    """The quarantine of a service. ``programmer``: None if the service programs no subnet, so that no table is
+    known.
+    """
 
     def __init__(self, state: State, view: SubnetView, programmer: Programmer | None, clock: Callable[[], float]):
         self._state, self._view, self._programmer, self._clock = state, view, programmer, clock
 
     def occupied(self, pkey: int, members: Collection[int] = ()) -> str:
-        """Return a port, other than ``members``, that may have ``pkey`` without a partition, "" if
-        there is none: members of a new partition could reach it. For any thread."""
+        """Return a message about a port that may have ``pkey`` although no partition has it, because members of a new
+        partition could reach this port. "" if there is no such port other than ``members``. Any thread may call
+        this.
+        """
         others = [guid for guid in self._holders(pkey) if guid not in members]
         if not others:
             return ""
@@ -54,7 +59,7 @@ class Quarantine:
         return f"P_Key {pkey_text(pkey)} {why}"
 
     def _holders(self, pkey: int) -> list[int]:
-        """Return the ports that may have ``pkey``; those that were read with it come first."""
+        """Return the ports that may have ``pkey``. Ports whose last read table has it come first."""
         if self._programmer is None:
             return []
         held = sorted(self._view.holders(pkey), key=lambda guid: (guid not in self._view.tables, guid))
@@ -63,12 +68,15 @@ class Quarantine:
         return [*held, *sorted(self._programmer.open.unread(pkey).keys() - set(held))]
 
     def taken(self) -> set[int]:
-        """Return the P_Keys that are not free: of partitions, in quarantine, or in a port's table."""
+        """Return the P_Keys that are not free, because a partition has them, they are in quarantine, or they are in a
+        port's table.
+        """
         return {*list(self._state.partitions), *(int(one.pkey, 16) for one in self.resting())}
 
     def refuse_held(self, pkey: int, members: Collection[int] = ()) -> None:
-        """Raise :class:`Refused` if a port other than ``members`` may have ``pkey`` without a
-        partition. Before, ports that may have it are read again, after the waiting changes."""
+        """Raise :class:`Refused` if a port other than ``members`` may have ``pkey`` although no partition has it. To be
+        sure, wait for the waiting changes and read these ports again first.
+        """
         if pkey in self._state.partitions or self._programmer is None:
             return
         until = time.monotonic() + LEAVES_S

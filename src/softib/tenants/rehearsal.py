@@ -1,6 +1,6 @@
-"""Attacks by a tenant's host on a fabric that runs for this purpose, and the outcome of each
-attack. The attacker has root on its host: it sends any MAD through its own port, and knows the
-LIDs."""
+"""Attacks by a tenant's host on a fabric that softib runs for this purpose (the twin), and the outcome of each. The
+attacker has root on its host, so it can send any MAD through its port, and it knows the LIDs.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +47,18 @@ MANAGER_S = 15.0
 """Time for which the attacker's manager runs after its discovery: longer than OpenSM's sweep interval of 10 s, after
 which a master detects other managers."""
 BEGINS_S = 120.0
-"""Maximum time of that discovery; the limit only ends a hang."""
+"""Maximum time for the discovery by the attacker's manager. The limit only ends a hang."""
 ELECTED = re.compile("now (STANDBY|MASTER|NOT_ACTIVE)|: sweep: ")
-"""Lines of a manager after its discovery (IBA 14.4.1), or after a sweep in which no other port answered."""
+"""Lines that a manager prints after its discovery (IBA 14.4.1), or after a sweep in which no other port answered."""
 FLOOD, FLOOD_BATCH, SWEEPS = 5_000, 250, 500
-"""Number of forged traps; number of traps between two queries of the subnet administration; and
-number of sweeps up to which the manager has combined the traps. The limit is a number, because the
-time depends on the load."""
+"""``FLOOD``: number of forged traps. ``FLOOD_BATCH``: number of traps between two queries to the subnet administration.
+``SWEEPS``: maximum number of sweeps after which the flood counts as harmless, because the manager combined traps.
+Sweeps are counted because their duration depends on the load.
+"""
 PATIENCE_S = 10.0
-"""Time for which attacker and victim wait for the subnet administration: programs repeat a query that had no answer."""
+"""Time for which attacker and victim wait for an answer of the subnet administration. Programs repeat a query until
+then.
+"""
 GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
 _ask = functools.partial(ask_administration, patience_s=PATIENCE_S)
@@ -68,9 +71,9 @@ class Attempt(Result):
     """One attack on the twin, and its outcome."""
 
     attack: str
-    """Its name."""
+    """Name of the attack."""
     clause: str
-    """The defence in the specification."""
+    """Clause of the specification that defines the defence."""
     outcome: Outcome
     """``not needed``: the attacker gains no advantage in this case."""
     seen: str
@@ -81,11 +84,11 @@ class Attempt(Result):
 
 @dataclass
 class Stage:
-    """A running fabric for the rehearsal. ``attacker`` and ``victim``: two hosts, with wires, LIDs
-    and PortGUIDs; ``trusted``: the manager's wire, which has M_Key ``mkey``; ``leaf``:
-    LID of the switch next to the victim; ``gates``: (LID, port) of the switch ports towards both
-    hosts. ``run`` starts a program on a node; ``sweeps`` counts the
-    manager's sweeps. ``key``: the M_Key that the attacker has obtained; its attacks set it."""
+    """A running fabric for the rehearsal. ``attacker`` and ``victim``: two hosts, with their wires, LIDs and PortGUIDs.
+    ``trusted``: the manager's wire, which uses the M_Key ``mkey``. ``leaf``: LID of the victim's switch. ``gates``:
+    (LID, port) of the switch ports to both hosts. ``run`` starts a program on a node. ``sweeps`` returns the number of
+    the manager's sweeps. ``key``: the M_Key that the attacker has obtained in an earlier attack.
+    """
 
     attacker: str
     victim: str
@@ -110,7 +113,7 @@ class Stage:
         return np.zeros(64, np.uint8) if answer is None else answer
 
     def restore(self, attr: SmpAttr, data: np.ndarray, lid: int, modifier: int = 0) -> None:
-        """Restore the values that an attack changed, as the manager."""
+        """Restore, with the manager's M_Key, the values that an attack changed."""
         transact(self.trusted, smp_set(attr, data, modifier, lid, self.mkey))
 
     @property
@@ -244,7 +247,8 @@ def key_guess(s: Stage) -> tuple[Outcome, str]:
     except (ValueError, IndexError):
         return NOT_TRIED, f"the program on {s.attacker} does not run: {output.strip()[-200:]}"
     if result["why"]:
-        # The attacker's program asks the administration for a path. One that makes its own MADs needs none.
+        # The attacker's program asked the subnet administration for a path. A program that builds its packets itself
+        # needs no answer.
         outcome = NOT_TRIED if _shared(s) else STOPPED
         return outcome, f"{s.attacker} gets no connection to {s.victim}: {result['why']}"
     for name, owner in (("same", "another client's buffer"), ("other", "a buffer in another protection domain")):
@@ -340,14 +344,28 @@ ATTACKS: tuple[tuple[str, str, Callable[[Stage], tuple[Outcome, str]], str], ...
     ("trap-flood", "IBA 14.2.5.1", trap_flood, "set babbling_port_policy TRUE"),
     ("foreign-manager", "IBA 14.4", foreign_manager, "set m_key, m_key_protection_level 2 and a sm_key of your own"),
 )
-"""(attack, clause of its defence, function, protection), in the order in which an attacker tries
-them: keys first; last, attacks after which the twin has no manager."""
+"""(attack, clause that defines the defence, function, protection), in the order of the rehearsal. Attacks on keys come
+first, because later ones use these keys; attacks after which the twin has no manager come last.
+"""
+
+
+NEED_KEY = {"port-info-set", "forwarding-table-set", "self-admission", "enforcement-off", "foreign-manager"}
+"""Attacks that an unknown M_Key stops."""
 
 
 def rehearse(stage: Stage) -> Iterator[Attempt]:
-    """Try every attack. Preconditions of an attack remain: keys, its P_Key, checks switched off."""
+    """Try every attack. Preconditions of an attack remain: keys, its P_Key, checks switched off. So the advice for an
+    attack that needs the M_Key is the one that keeps the attacker from the key, if it has obtained the key."""
+    keeps_key, through = "", set[str]()
     for attack, clause, attempt, advice in ATTACKS:
+        had = stage.key
         outcome, seen = attempt(stage)
+        if outcome == THROUGH:
+            through.add(attack)
+            if stage.key and not had:
+                keeps_key = advice
+            elif keeps_key and (attack in NEED_KEY or (attack == "packets-across" and "self-admission" in through)):
+                advice = keeps_key
         yield Attempt(attack, clause, outcome, seen, advice if outcome == THROUGH else "")
 
 
@@ -357,15 +375,18 @@ def _keys(s: Stage, host: str) -> list[int]:
 
 
 def _shared(s: Stage) -> int:
-    """Return a P_Key of the victim of which the attacker is a full member, the default one last; 0: there is none."""
+    """Return a P_Key of the victim with which the attacker is a full member, preferably not the default P_Key; 0 if
+    there is none.
+    """
     mine = _keys(s, s.attacker)
     shared = [k for k in _keys(s, s.victim) if k and (k | FULL) in mine]
     return min(shared, key=lambda key: key & BASE == BASE, default=0)
 
 
 def _wanted(s: Stage) -> int:
-    """Return the base of a P_Key of the victim of which the attacker is not a full member, the
-    default one last; 0: there is none."""
+    """Return a P_Key of the victim (without the membership bit) with which the attacker is not a full member,
+    preferably not the default P_Key; 0 if there is none.
+    """
     mine = _keys(s, s.attacker)
     lacking = [k & BASE for k in _keys(s, s.victim) if k & BASE and (k | FULL) not in mine]
     return min(lacking, key=lambda base: base == BASE, default=0)

@@ -1,5 +1,6 @@
-"""Discovery of the whole subnet in parallel with the programmer: it takes seconds on thousands of
-hosts, and does not delay changes."""
+"""Discovers the whole subnet in parallel with the programmer, because this takes seconds with thousands of hosts and
+must not delay changes.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +14,19 @@ __all__ = ["Search"]
 
 
 class Search:
-    """Discovers the subnet in a separate thread over a separate wire; ``whole``: also reads the tables
-    of all ports. When ``over``, the result is in ``view``, or ``error`` is set; ``ended`` is called in
-    the thread."""
+    """A discovery of the subnet in a separate thread over a separate wire. ``whole``: also read the tables of all
+    ports. When ``over`` is set, the result is in ``view``, or ``error`` is set. The thread calls ``ended`` at its
+    end.
+    """
 
     def __init__(self, view: SubnetView, whole: bool, ended: Callable[[], None]):
         self.view, self.whole, self._ended = view, whole, ended
         self.error: Exception | None = None
         self.took_s = 0.0
         self.programmed: set[int] = set()
-        """PortGUIDs that were programmed after it began: their tables may have been read before that."""
+        """PortGUIDs of ports that were programmed after the search began. Their tables may have been read before they
+        were programmed.
+        """
         self.over = self._unwanted = False
         self._lock = threading.Lock()
         threading.Thread(target=self._run, name="softib-tenants-search", daemon=True).start()
@@ -42,7 +46,7 @@ class Search:
         self._ended()
 
     def close(self) -> None:
-        """The result is not wanted any more."""
+        """Discard the result."""
         with self._lock:
             self._unwanted = True
             if self.over:

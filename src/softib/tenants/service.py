@@ -1,5 +1,6 @@
-"""Partitions as a service: changes that are durable when the call returns and are programmed soon
-after, and queries about both states."""
+"""Partitions as a service: changes, which are durable when the call returns and programmed soon after, and queries
+about the stored and the programmed state.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
-from softib.tenants.findings import Finding, intrusion_findings, partition_findings
+from softib.tenants.findings import (
+    PARTITION_KINDS,
+    Finding,
+    FindingLog,
+    intrusion_findings,
+    partition_findings,
+)
 from softib.tenants.intruders import IntruderWatch
 from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
@@ -38,21 +45,23 @@ RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
 """The error if the fabric was stopped, or the device removed, after the start of the service."""
+FINDINGS_S = 5.0
+"""Minimum time between two checks of the partitions that no client requested."""
 TRY_S = 1.0
 """Minimum time between two writes that check the database."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait;
-    ``failed``: the database accepts no change. ``problem``: the reason for any other status than
-    ``ok``. Times are clock times; null: there has been none.
+    """State of the service. ``status``: ``ok``; ``degraded``: changes are durable and wait; ``failed``: the database
+    accepts no change. ``problem``: the reason for any other status than ``ok``. Times are clock times, null if the
+    event has not occurred.
 
-    ``manager``: title of the subnet manager that programs; ``manager_port``: the master's port, ""
-    if it is on no host; ``manager_reached``: whether it answered at the last look, null before it,
-    and ``manager_answered_s`` when. ``programmed_s``: when a change was last verified at its ports;
-    ``compared_s``: when all tables were last compared with the database. ``waiting``, ``pending``:
-    number of revisions that wait for the manager, and for members' ports. ``database_writable``:
+    ``manager``: title of the subnet manager that programs; ``manager_port``: its port, "" if it is on no host, or
+    while another manager is the master, which ``problem`` then names; ``manager_reached``: whether the master
+    answered at the last look, null before it, and ``manager_answered_s`` when. ``programmed_s``: when a change was last
+    verified at its ports; ``compared_s``: when all tables were last compared with the database. ``waiting``,
+    ``pending``: number of revisions that wait for the manager, and for members' ports. ``database_writable``:
     whether a write has succeeded now.
     """
 
@@ -70,9 +79,9 @@ class Health:
 
 
 class TenantService:
-    """The service of one subnet, its database in ``folder``. ``open_wire`` opens the wire for reading tables,
-    ``manager`` programs them (None: changes are only stored).
-    ``intruders`` monitors refused packets."""
+    """The service of one subnet. ``folder`` contains its database. ``open_wire`` opens the wire over which tables are
+    read. ``manager`` programs the tables (None: changes are only stored). ``intruders`` monitors refused packets.
+    """
 
     def __init__(
         self,
@@ -93,7 +102,16 @@ class TenantService:
         self._isolating, self._trying = threading.Lock(), threading.Lock()
         self._tried, self._tried_result = -TRY_S, ""
         self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
-        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
+        self._findings, self._looked, self._look_took = FindingLog(clock), -FINDINGS_S, 0.0
+        hooks = Hooks(
+            clock,
+            lambda: self.state,
+            self._mark,
+            self._take_back,
+            self._adopt,
+            self.writer.lock,
+            self._look_at_findings,
+        )
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         self.quarantine = Quarantine(self.state, self.view, self.programmer, clock)
         if self.intruders is not None:
@@ -133,21 +151,24 @@ class TenantService:
             return draft.rows()
 
     def _check(self, draft: Draft, returns: bool) -> None:
-        """Raise the reason for which a change is not possible; ``returns``: P_Keys return to their
-        former partitions."""
+        """Raise an error if a change is not possible. ``returns``: the change is an undo, which gives P_Keys back to
+        their former partitions.
+        """
         changes.check_tenants(draft, self.store.accounts_of)
+        changes.check_owners(draft, self.physical)
         changes.check_manager(draft, self.view.manager)
         if not returns:
             changes.check_keys(draft, self.quarantine.occupied)
 
     @property
     def is_read(self) -> bool:
-        """Return whether the subnet has been read, and with it its manager's port."""
+        """Return whether the subnet has been read, so that its manager's port is known."""
         return self.programmer is None or self.programmer.ready.is_set()
 
     def operators_port(self, guid: int) -> str:
-        """Return the device whose port only operators may add to a partition; "" for a port of a
-        host. Raises :class:`PeerError` if the subnet has not been read yet."""
+        """Return a description of the port's device if only operators may add this port to a partition; "" for a port
+        of a host. Raises :class:`PeerError` if the subnet has not been read yet.
+        """
         if not self.is_read:
             raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
         port = self.view.ports.get(guid)
@@ -156,15 +177,18 @@ class TenantService:
         return "" if port is None else "a switch's" if port.switch else "a router's" if port.router else ""
 
     def physical(self, guid: int) -> int:
-        """Return the PortGUID of the port that has the virtual port ``guid``; ``guid`` itself for any other."""
+        """Return the PortGUID of the physical port to which the virtual port ``guid`` belongs; ``guid`` itself if it is
+        not a virtual port.
+        """
         port = self.view.ports.get(guid)
         if port is None or port.vport < 0:
             return guid
         return next(p.guid for p in self.view.ports.values() if p.row == port.row and p.vport < 0)
 
     def undo_of(self, number: int, whole: bool = False) -> Change:
-        """Return the change that undoes a revision, except rows that later revisions changed.
-        Without ``whole`` it is :class:`Refused` if no row is left. So is an act on ports."""
+        """Return the change that undoes a revision, except rows that later revisions changed. Raises :class:`Refused`
+        if the revision is an act on ports or, without ``whole``, if no row remains to be undone.
+        """
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
@@ -186,15 +210,15 @@ class TenantService:
         return self.submit(Request(self.undo_of(number, True), actor, f"undo revision {number}", returns=True)).result()
 
     def allot(self, draft: Draft, options: Options) -> int:
-        """Create a partition with a free P_Key, the next one after the last assigned key, so that
-        keys are reused as late as possible. Of the writer's thread."""
+        """Create a partition with the next free P_Key after the last assigned one, so that P_Keys are reused as late as
+        possible. Only the writer's thread calls this.
+        """
         pkey = changes.allot(draft, options, self.clock(), self.quarantine.occupied, self._next_key)
         self._next_key = pkey % (DEFAULT_BASE - 1) + 1
         return pkey
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
-        """Return the ports of hosts as members. Raises :class:`NotThere` for a name without a
-        host."""
+        """Return the ports of the named hosts as members. Raises :class:`NotThere` if no host has a name."""
         out: dict[int, Member] = {}
         for name in names:
             guids = self.view.names.get(name)
@@ -227,7 +251,7 @@ class TenantService:
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
     def settled(self, number: int, seconds: float) -> Revision | None:
-        """Return the revision when its state has changed from durable, or after ``seconds``."""
+        """Wait until the state of a revision is no longer durable, or for ``seconds``, and return the revision."""
         until = time.monotonic() + seconds
         while self.store.state_of(number) == "durable" and time.monotonic() < until:
             time.sleep(0.01)
@@ -246,7 +270,7 @@ class TenantService:
             status="failed" if unwritable else "degraded" if problem else "ok",
             problem="; ".join(filter(None, (unwritable, problem))),
             manager=p.manager.title,
-            manager_port="" if port is None else f"{port.name} ({guid_text(port.guid)})",
+            manager_port="" if port is None or p.master.other else f"{port.name} ({guid_text(port.guid)})",
             manager_reached=p.master.reached,
             manager_answered_s=p.master.answered_s,
             programmed_s=p.programmed_s,
@@ -257,7 +281,7 @@ class TenantService:
         )
 
     def _unwritable(self) -> str:
-        """Return :meth:`Store.try_write`, at most once a second."""
+        """Return the result of :meth:`Store.try_write`, which is called at most once a second."""
         with self._trying:
             if time.monotonic() >= self._tried + TRY_S:
                 self._tried_result, self._tried = self.store.try_write(), time.monotonic()
@@ -266,15 +290,24 @@ class TenantService:
     def findings(self, resolved: bool = False) -> list[Finding]:
         """Return changes by other programs, refused packets, and limits that affect members;
         ``resolved``: also those that have ended."""
-        out: list[Finding] = []
+        self._look_at_findings(0.0)
+        out = self._findings.all()
         if self.programmer is not None:
-            if self.programmer.problem:
-                out.append(Finding("manager", "", self.programmer.problem))
             drifts = self.programmer.drifts.kept
             out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
         out += intrusion_findings(self.intrusions.all(), self.view, self.clock())
-        out += partition_findings(self.state, self.view)
         return [one for one in out if resolved or one.ended_s is None]
+
+    def _look_at_findings(self, rest_s: float = FINDINGS_S) -> None:
+        """Enter the findings without times of their own; those of the partitions at most every ``rest_s`` seconds,
+        because that takes a while with thousands of them."""
+        problem = "" if self.programmer is None else self.programmer.problem
+        self._findings.look([Finding("manager", "", problem)] if problem else [], ["manager"])
+        began = time.monotonic()
+        if began >= self._looked + max(rest_s, 20 * self._look_took if rest_s else 0.0):
+            self._findings.look(partition_findings(self.state, self.view), PARTITION_KINDS)
+            self._looked = time.monotonic()
+            self._look_took = self._looked - began
 
     def isolation(self, guids: Iterable[int]) -> Isolation:
         """Read the tables of the whole subnet, and return the ports that can exchange packets with
@@ -315,8 +348,9 @@ class TenantService:
         self.writer.mark(Mark(revisions, state, self.clock(), detail))
 
     def _adopt(self) -> bool:
-        """Take over the partitions of a subnet on the first start: those in ports' tables, with names,
-        options and absent members from the manager's file."""
+        """On the first start, take over the partitions in the tables of the subnet's ports. Their names and options,
+        and members that do not answer, are taken from the manager's file.
+        """
         if self.store.revisions(1):
             return False
         assert self.programmer is not None

@@ -1,7 +1,6 @@
-"""The target state of the subnet: tenants and partitions by name and P_Key, and a draft of a change over them.
-
-A :class:`Draft` is read like the state below it, and records its changes; they become part of that
-state when its rows are in the database.
+"""The target state of the subnet (tenants by name, partitions by P_Key), and drafts of changes. A :class:`Draft` has
+the same queries as the state on which it is based. It records changes, which become part of that state when their rows
+are in the database.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from softib.tenants.model import (
 __all__ = ["Draft", "Rows", "State", "head_of", "isolated_of", "partition_of"]
 
 Rows = dict[str, list[list[Any]]]
-"""Table → [key, before, after] of each row that a change touches; None if there is no row."""
+"""Table → [key, before, after] of each row that a change modifies; before or after is None if there is no such row."""
 
 
 def head_of(partition: Partition) -> list[Any]:
@@ -35,7 +34,7 @@ def head_of(partition: Partition) -> list[Any]:
 
 
 def partition_of(pkey: int, head: list[Any], members: dict[int, Member]) -> Partition:
-    """Return the reverse of :func:`head_of`."""
+    """Return a partition from a row of the database and its members (reverses :func:`head_of`)."""
     name, tenant, index0, ip_over_ib, everyone, mtu, sl, rate = head
     return Partition(pkey, name, tenant, bool(index0), bool(ip_over_ib), everyone, Qos(mtu, sl, rate), members)
 
@@ -46,14 +45,15 @@ def isolated_row(port: IsolatedPort | None) -> list[Any] | None:
 
 
 def isolated_of(at_s: float, ends: list[list[Any]]) -> IsolatedPort:
-    """Return the reverse of :func:`isolated_row`."""
+    """Return an isolated port from a row of the database (reverses :func:`isolated_row`)."""
     return IsolatedPort(at_s, tuple(CableEnd(*one) for one in ends))
 
 
 @dataclass
 class State:
-    """``pkeys_of``: GUID → P_Keys of the partitions that name it; ``quarantine``: P_Key → clock time (s) before
-    which it is not assigned again; ``isolated``: ports that are out of use, by the name that the client used."""
+    """The target state. ``pkeys_of``: GUID → P_Keys of the partitions that name it. ``quarantine``: P_Key → clock time
+    (s) before which it is not assigned again. ``isolated``: isolated ports by the name that the client used.
+    """
 
     tenants: dict[str, Tenant] = field(default_factory=dict)
     partitions: dict[int, Partition] = field(default_factory=dict)
@@ -65,7 +65,9 @@ class State:
 
     @classmethod
     def empty(cls) -> State:
-        """Every port is a full member of the default partition, which carries IPoIB, as in OpenSM without a file."""
+        """Return the state in which every port is a full member of the default partition, which carries IPoIB. OpenSM
+        without a partitions file has this state.
+        """
         state = cls()
         state.partitions[DEFAULT_BASE] = Partition(DEFAULT_BASE, "management", everyone="full")
         state.owned[""] = 1
@@ -80,7 +82,7 @@ class State:
         return self.tenants.get(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Return the clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
+        """Return the clock time before which ``pkey`` is not assigned; minus infinity if it is not in quarantine."""
         return self.quarantine.get(pkey, -math.inf)
 
     def isolated_port(self, name: str) -> IsolatedPort | None:
@@ -121,7 +123,7 @@ class State:
 
 
 class Draft:
-    """A change over ``base``, a :class:`State` or another draft. None represents a removal."""
+    """A change of ``base``, which is a :class:`State` or another draft. The value None represents a removal."""
 
     def __init__(self, base: State | Draft):
         self.base = base
@@ -197,7 +199,7 @@ class Draft:
         return self.partitions, self.tenants, self.quarantine, self.pkeys_of, self.isolated
 
     def rows(self) -> Rows:
-        """Return the rows that it changes, with their previous contents."""
+        """Return the rows that the draft changes, with their previous contents."""
         partitions, members = list[list[Any]](), list[list[Any]]()
         for pkey, new in self.partitions.items():
             old = self.base.partition(pkey)
@@ -226,10 +228,10 @@ class Draft:
         return {name: rows for name, rows in tables.items() if rows}
 
     def undo(self, rows: Rows, until_s: float, later: Sequence[tuple[int, Rows]] = ()) -> None:
-        """Restore each row that is still as the change left it; rows that changed later stay.
-        ``later``: number and rows of the later revisions. A P_Key that they gave to another
-        partition stays unchanged, with its members. P_Keys of ended partitions are in quarantine
-        until ``until_s``."""
+        """Undo the change ``rows``: restore each row that was not changed later. ``later``: number and rows of the
+        later revisions. If they gave a P_Key to another partition, this partition and its members stay unchanged.
+        P_Keys of partitions that end thereby are in quarantine until ``until_s``.
+        """
         for name, before, after in rows.get("tenant", []):
             if _tenant(after) == self.tenant(name):
                 self.tenants[name] = _tenant(before)
@@ -246,8 +248,9 @@ class Draft:
                 self._undo_partition(pkey, heads.get(pkey), changed, until_s)
 
     def _given_away(self, left: dict[int, Any], later: Sequence[tuple[int, Rows]]) -> set[int]:
-        """Return P_Keys whose partition ended, began or got another tenant later, unless its state
-        is the same again. ``left``: the rows of partitions as the change left them."""
+        """Return the P_Keys whose partition ended, began or got another tenant in later revisions, unless it now has
+        the same state as before them. ``left``: the rows of partitions after the change that is undone.
+        """
         left, given = dict(left), set[int]()
         for _, rows in later:
             for pkey, before, after in rows.get("partition", []):
@@ -273,7 +276,7 @@ class Draft:
             head = heads[0]
         if head is not None:
             self.put(partition_of(pkey, head, held))
-        elif now is not None and held:  # members entered by later changes keep their partition
+        elif now is not None and held:  # the partition stays because later changes added members
             self.put(now.with_members(held))
         elif now is not None:
             self.remove(pkey, until_s)

@@ -34,27 +34,29 @@ SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant
 restored. The oldest have no ports of tenants."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
+REPAIR = "stop the service and copy a backup over this file (tenants-*.db, made by POST /tenants/v1/backup)"
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
 
-_WAITED = re.compile(r"(; waits for \d+ ports?: [0-9a-f, …]+)+\Z")
+_WAITED = re.compile(r"(; waits for [\d,]+ ports?: [0-9a-f, …]+)+\Z")
 
 
 def waits_for(guids: Collection[int]) -> str:
-    """Return the detail of a pending revision, which the next one replaces."""
+    """Return the detail text of a pending revision, which is removed when the revision gets another state."""
     shown = ", ".join(guid_text(g) for g in sorted(guids)[:4]) + (", …" if len(guids) > 4 else "")
     return f"waits for {counted(len(guids), 'port')}: {shown}"
 
 
 class Unavailable(SoftibError):
-    """The database cannot be written now; no change was made."""
+    """The database cannot be read or written now; no change was made."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``rolled-back`` or
-    ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it is."""
+    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``superseded``,
+    ``rolled-back`` or ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it
+    is."""
 
     id: int
     at_s: float
@@ -89,12 +91,20 @@ class Store:
             for pragma in (f"busy_timeout = {BUSY_MS}", "journal_mode = WAL", "synchronous = FULL"):
                 self.db.execute(f"PRAGMA {pragma}")
             self._reading = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        except (sqlite3.Error, OSError) as error:
+            (problem,) = self.db.execute("PRAGMA quick_check(1)").fetchone()
+            if problem != "ok":
+                raise sqlite3.DatabaseError(" ".join(str(problem).split()))
+            self.state()
+            self.unprogrammed()
+        except InputError:
             self._lock.close()
-            raise InputError(f"{self.path}: cannot be used as the tenants' database: {error}") from None
+            raise
+        except (sqlite3.Error, OSError, Unavailable) as error:
+            self._lock.close()
+            raise InputError(f"{self.path}: cannot be used as the tenants' database: {_advised(error)}") from None
 
     def close(self) -> None:
-        """Close it, so that another process may open it."""
+        """Close the database, so that another process may open it."""
         for connection in (self._reading, self.db):
             connection.close()
         self._lock.close()
@@ -103,14 +113,20 @@ class Store:
 
     def read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query over committed data."""
-        with self._reads:
-            return self._reading.execute(query, values).fetchall()
+        try:
+            with self._reads:
+                return self._reading.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(f"{self.path}: cannot be read: {_advised(error)}") from None
 
     def state(self) -> State:
         """Return the state after the last commit."""
-        state = _state(self.read)
-        for name, at_s, ends in self.read("SELECT name, at_s, ends FROM isolated_port"):
-            state.isolated[name] = isolated_of(at_s, json.loads(ends))
+        try:
+            state = _state(self.read)
+            for name, at_s, ends in self.read("SELECT name, at_s, ends FROM isolated_port"):
+                state.isolated[name] = isolated_of(at_s, json.loads(ends))
+        except (ValueError, TypeError, InputError) as error:
+            raise Unavailable(f"{error}; {REPAIR}") from None
         return state
 
     def state_of_backup(self, name: str) -> State:
@@ -135,7 +151,7 @@ class Store:
         return state
 
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
-        """Return the newest revisions first, those older than ``before``."""
+        """Return at most ``most`` revisions that are older than ``before``, the newest first."""
         query = "SELECT * FROM revision WHERE id < ? ORDER BY id DESC LIMIT ?"
         return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
@@ -152,7 +168,7 @@ class Store:
         )
 
     def of_request(self, owner: str, request_id: str) -> Revision | None:
-        """Return the revision made by the request of this owner; within a transaction."""
+        """Return the revision that this owner's request made. Must be called within a transaction."""
         query = "SELECT * FROM revision WHERE owner = ? AND request_id = ?"
         row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
@@ -167,13 +183,14 @@ class Store:
         return [name for (name,) in self.read("SELECT name FROM account WHERE tenant = ? ORDER BY name", (tenant,))]
 
     def after(self, number: int) -> list[tuple[int, Rows]]:
-        """Return number and rows of the revisions after this one, the oldest first; within a
-        transaction."""
+        """Return number and rows of the revisions after this one, the oldest first. Must be called within a
+        transaction.
+        """
         query = "SELECT id, rows FROM revision WHERE id > ? ORDER BY id"
         return [(int(one), json.loads(rows)) for one, rows in self.db.execute(query, (number,))]
 
     def unprogrammed(self) -> list[Revision]:
-        """Return revisions that are only durable, or wait for members; the oldest first."""
+        """Return the revisions that are durable or pending, the oldest first."""
         rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
         return [_revision(row) for row in rows]
 
@@ -185,8 +202,9 @@ class Store:
 
     @contextmanager
     def transaction(self, waits: bool = True) -> Iterator[None]:
-        """Writes of the block are durable at its end, or have no effect (:class:`Unavailable`).
-        Without ``waits``, they may be lost in a power cut."""
+        """Run a block of writes as a transaction: at its end they are durable, or :class:`Unavailable` is raised and
+        they have no effect. Without ``waits``, they may be lost in a power failure.
+        """
         try:
             with self._writes:
                 self.db.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
@@ -199,7 +217,8 @@ class Store:
                         self.db.execute("ROLLBACK")
                     raise
         except sqlite3.Error as error:
-            raise Unavailable(f"{self.path}: {error}; no change was made, send the request again") from None
+            what = _advised(error) if _is_damage(error) else f"{error}; no change was made, send the request again"
+            raise Unavailable(f"{self.path}: {what}") from None
 
     def try_write(self) -> str:
         """Return the reason why the database cannot be written now, "" if a write of one page succeeds."""
@@ -212,7 +231,7 @@ class Store:
         return ""
 
     def write(self, rows: Rows) -> None:
-        """Write the rows of a change; within a transaction."""
+        """Write the rows of a change. Must be called within a transaction."""
         for name, _, after in rows.get("tenant", []):
             self._row("tenant", "name = ?", [name], after and [name, after["limit"], json.dumps(after["ports"])])
         for pkey, _, after in rows.get("partition", []):
@@ -242,14 +261,15 @@ class Store:
         rows: Rows,
         detail: str = "",
     ) -> int:
-        """Enter a revision; within a transaction. Returns its number."""
+        """Add a revision and return its number. Must be called within a transaction."""
         values = (None, at_s, actor, action, request_id, owner, digest, "durable", detail, None, json.dumps(rows))
         done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return int(done.lastrowid or 0)
 
     def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
-        """Set the state of revisions, and add ``detail`` to their text, which then omits the ports
-        for which they waited; within a transaction."""
+        """Set the state of revisions and append ``detail`` to their text, from which the ports for which they waited
+        are removed. Must be called within a transaction.
+        """
         self.db.executemany(
             "UPDATE revision SET state = ?, settled_s = ?, detail = without_waiting(detail) || ? WHERE id = ?",
             [(state, at_s, f"; {detail}" if detail else "", number) for number in numbers],
@@ -292,14 +312,28 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
 
 
 def _fitting(number: int) -> int:
-    """Return the number, or the nearest one that SQLite can store: a number from a client may be
-    larger than that of any revision."""
+    """Return the number, or the nearest number that SQLite can store, because a client may send any number."""
     return max(-MOST, min(number, MOST))
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    values = (*row[:-1], json.loads(row[-1]))
+    try:
+        values = (*row[:-1], json.loads(row[-1]))
+    except (ValueError, TypeError) as error:
+        raise Unavailable(f"revision {row[0]} of the database cannot be read: {error}; {REPAIR}") from None
     return Revision(*values)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether the file is damaged: neither time nor another request changes that."""
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    plain = type(error) is sqlite3.DatabaseError
+    return plain or (getattr(error, "sqlite_errorcode", 0) & 0xFF) in damage
+
+
+def _advised(error: Exception) -> str:
+    """Return the text of an error of SQLite, with the repair if the file is damaged."""
+    return f"{error}; {REPAIR}" if _is_damage(error) else str(error)
 
 
 def _migrate(path: Path) -> None:
@@ -309,6 +343,7 @@ def _migrate(path: Path) -> None:
         from alembic.config import Config
         from alembic.util.exc import CommandError
         from sqlalchemy import create_engine
+        from sqlalchemy.exc import DBAPIError
     except ImportError as error:
         raise MissingLibrary(f"tenants need {error.name}; run {install_command('tenants')}") from None
     config = Config()
@@ -320,5 +355,7 @@ def _migrate(path: Path) -> None:
             command.upgrade(config, "head")
     except CommandError as error:
         raise InputError(f"{path}: {error}; a newer softib wrote it") from None
+    except DBAPIError as error:
+        raise error.orig if isinstance(error.orig, sqlite3.Error) else error from None
     finally:
         engine.dispose()

@@ -1,5 +1,6 @@
-"""Contents of the subnet's ports, read by MADs: the ports, and their P_Key tables as last read.
-Only one thread may use it, except where stated."""
+"""A view of the subnet, read with MADs: its ports, and their P_Key tables as last read. Only one thread may use it,
+except where stated otherwise.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class Held:
     shared: bool = False
 
     def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
-        """Return missing and extra keys in either table."""
+        """Return the P_Keys that are missing in either table, and those that either table has in addition."""
         missing, extra = wanted - set(self.port), set(self.port) - wanted
         if self.leaf is not None:
             missing |= wanted - self.leaf
@@ -75,9 +76,11 @@ class SubnetView:
         self._reader: SubnetReader | None = None
         self.ports: dict[int, Port] = {}
         self.tables: dict[int, Held] = {}
-        """PortGUID → its table as last read; only of ports that answered then."""
+        """PortGUID → tables of the port as last read, only for ports that answered their last reading."""
         self.last: dict[int, Held] = {}
-        """The same, including ports that no longer answer: they may still have these P_Keys."""
+        """PortGUID → tables of the port as last read, also for ports that no longer answer, because they may still have
+        these P_Keys.
+        """
         self._holders: dict[int, set[int]] = {}
         """P_Key → the ports with this key in ``last``."""
         self.manager = 0
@@ -85,7 +88,7 @@ class SubnetView:
         self.managers: set[int] = set()
         """PortGUIDs of the masters since the last comparison of tables with the database."""
         self.here = 0
-        """PortGUID of the port of the service's requests."""
+        """PortGUID of the port from which the service sends its requests."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
         self.unchecked: frozenset[int] = frozenset()
@@ -98,7 +101,9 @@ class SubnetView:
         return self._reader is not None
 
     def room(self, guid: int) -> int:
-        """Return the number of entries of the tables for ``guid``; 0 if it was never discovered. For any thread."""
+        """Return the number of entries of the smallest table for ``guid``; 0 if the port was never discovered. Any
+        thread may call this.
+        """
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
 
@@ -249,8 +254,9 @@ class SubnetView:
         return SubnetView(self._open)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:
-        """Use the wire and the ports of ``other``; if it read the ``whole`` subnet, also its
-        tables, except those of ports that were read here later (``newer``)."""
+        """Take over the wire and the ports of ``other``. If it read the ``whole`` subnet, take over its tables, too,
+        except for ports that this view read later (``newer``).
+        """
         self.close()
         self._opened, self._reader = other._opened, other._reader
         tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
@@ -268,9 +274,9 @@ class SubnetView:
 
 
 def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
-    """Return the partitions in the ports' tables: the default one with the membership of most ports
-    (without the ``manager``'s port), and each other one with the members whose tables contain
-    it."""
+    """Return the partitions in the ports' tables. The default partition has the membership that most ports (except the
+    ``manager``'s port) have in it; the members of any other partition are the ports whose tables contain its P_Key.
+    """
     members: dict[int, dict[int, Member]] = {}
     first: dict[int, bool] = {}
     for guid, held in sorted(tables.items()):

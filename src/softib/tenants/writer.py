@@ -1,9 +1,8 @@
-"""The only thread that writes changes: it takes the waiting changes, checks each against the ones
-before it, commits them together and then answers all of them.
-
-A commit waits some milliseconds for the disk, so hundreds of changes per second must use common
-commits. Results of programming use these commits, too. A record lost in a power cut needs no
-separate sync: its revision is programmed again at the next start.
+"""The writer, the only thread that writes changes to the database. It takes the waiting changes, checks each after the
+changes before it are applied, commits them together, and then answers all of them. A commit waits some milliseconds for
+the disk, so hundreds of changes per second must share commits. Results of programming are written with these commits,
+too. They need no separate sync: if a result is lost in a power failure, its revision is programmed again at the next
+start.
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ MOST_TOGETHER = 512
 
 @dataclass(frozen=True)
 class Done:
-    """A durable change: its revision, and the GUIDs whose tables it changes (``everyone``: those of
-    all ports), in these partitions.
-
-    ``joined``, ``left``: (P_Key, GUID) of new and former members; ``released``: P_Keys whose
-    quarantine an operator ended; ``rested``: P_Keys that are in quarantine since then;
-    ``repeated``: the same request was received before, and has no effect now.
+    """A durable change: its revision, the P_Keys of its partitions, and the GUIDs of the ports whose tables it changes
+    (``everyone``: all ports). ``joined``, ``left``: (P_Key, GUID) of new and of former members. ``released``: P_Keys
+    whose quarantine an operator ended with this change. ``rested``: P_Keys whose quarantine began with this change.
+    ``repeated``: the same request was received before, so it has no effect now.
     """
 
     revision: int
@@ -70,9 +67,9 @@ def done_of(number: int, text: str, rows: Rows) -> Done:
 
 @dataclass
 class Request:
-    """One waiting change. ``digest`` identifies the content of ``request_id``, which belongs to
-    ``owner``. ``may_see`` raises :class:`Forbidden` if the sender no longer has the right to see
-    the answer to its earlier request."""
+    """A waiting change. ``digest``: digest of the content of the request ``request_id``, which ``owner`` sent.
+    ``may_see`` raises :class:`Forbidden` if the sender repeats a request but may no longer see its result.
+    """
 
     change: Change
     actor: str
@@ -82,7 +79,7 @@ class Request:
     owner: str = ""
     may_see: Callable[[Draft, Done], None] | None = None
     returns: bool = False
-    """P_Keys return to their former partitions: an undo."""
+    """Whether the change is an undo, so that P_Keys return to their former partitions."""
     answer: Future[Done] = field(default_factory=Future)
 
 
@@ -125,11 +122,11 @@ class Writer:
         return request.answer
 
     def mark(self, mark: Mark) -> None:
-        """Enter a result with one of the next commits."""
+        """Write a result with one of the next commits."""
         self._queue.put(mark)
 
     def close(self) -> None:
-        """End the thread after the waiting changes."""
+        """Process the waiting changes, then end the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -145,8 +142,9 @@ class Writer:
             self._commit([r for r in requests if r.answer.set_running_or_notify_cancel()])
 
     def _commit(self, together: list[Request]) -> None:
-        """Commit the changes, then answer: the error of one change may be caused by another one,
-        which is not durable if the commit fails."""
+        """Commit the changes, then answer all of them. Errors are also answered after the commit, because a change may
+        fail only because of an earlier one, which is not durable if the commit fails.
+        """
         batch, results = Draft(self.state), list[tuple[Request, Done | Exception]]()
         try:
             with self.store.transaction(waits=bool(together)):
@@ -157,7 +155,7 @@ class Writer:
             for request in together:
                 request.answer.set_exception(error)
             return
-        except Exception as error:  # the other changes are not concerned, and this thread must not end
+        except Exception as error:  # other changes are unaffected, and this thread must not end
             LOG.exception("this is a bug in softib")
             for request in together if len(together) > 1 else ():
                 self._commit([request])

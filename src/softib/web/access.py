@@ -1,5 +1,5 @@
-"""Read access: on loopback for every user of this machine; on other addresses only for clients with
-the token. The threat model is in docs/security.md.
+"""Controls read access. On loopback every user of this machine has access; on other addresses only clients with the
+token. The threat model is in docs/security.md.
 
 A page of another site can send requests to loopback, and can read the answers if it maps a name to 127.0.0.1. Therefore
 the Host header must be a name for which the server was started.
@@ -33,8 +33,9 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-"""Headers of every answer: no external resources; pages only in frames of this server; no token in
-the Referer sent to other sites. An answer may have a separate policy."""
+"""Headers of every answer. They forbid external resources, and frames of other sites, and keep the token out of the
+Referer that other sites receive. An answer may have a different policy.
+"""
 
 
 def new_token() -> str:
@@ -89,7 +90,7 @@ class Access:
             return
         cookie = self._cookie(scope)
         head = scope["method"] == "HEAD"
-        if head:  # health checks; the routes support only GET (RFC 9110 9.3.2)
+        if head:  # for health checks; the routes support only GET (RFC 9110 9.3.2)
             scope = {**scope, "method": "GET"}
 
         async def with_headers(message: Any) -> None:

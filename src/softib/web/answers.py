@@ -1,5 +1,6 @@
-"""The answers of the REST interface, in the form that OpenAPI describes. Findings and paths are the
-results of ``softib check`` and ``softib path``."""
+"""Types of the answers of the REST interface, from which the OpenAPI document is made. The answers about findings and
+paths have the types of the results of ``softib check`` and ``softib path``.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ class SharedLink(Result):
 
 @dataclass
 class PortErrors(Result):
-    """Errors of a port; null where unknown."""
+    """Errors of a port. Unknown values are null."""
 
     node: str
     guid: str
@@ -117,14 +118,14 @@ class PortErrors(Result):
     errors: int | None
     """Sum of the error counters."""
     rose: int | None
-    """Their increase in ``observed_s`` seconds."""
+    """Increase of the error counters in ``observed_s`` seconds."""
     per_hour: float | None
     observed_s: float | None
     symbol_ber: float | None
     raw_ber: float | None
-    """Before FEC."""
+    """Bit error ratio before FEC."""
     effective_ber: float | None
-    """After FEC."""
+    """Bit error ratio after FEC."""
     counters: dict[str, int]
     """Error counters that are not 0."""
     rises: dict[str, int]
@@ -132,7 +133,7 @@ class PortErrors(Result):
 
 @dataclass
 class ModuleRow(Result):
-    """A module or cable; null where unknown."""
+    """A module or cable. Unknown values are null."""
 
     node: str
     guid: str
@@ -194,13 +195,13 @@ class FabricAnswer(Result):
     """Number that increases when the map changes."""
     problem: str
     rates: dict[str, int]
-    """Links by rate."""
+    """Number of links with each rate."""
     findings: int
     down: int
     jobs: int | None
     managers: list[ManagerRow]
     manager: dict[str, Any] | None
-    """Status of a running fabric's own manager."""
+    """Status of the manager that runs in a running fabric."""
     running: bool
     paths: bool
     """Whether forwarding tables are known."""
@@ -233,9 +234,9 @@ class PortHistory(Result):
     time: list[float]
     """In seconds since 1970."""
     load: list[float | None]
-    """Share of the link."""
+    """Load as a share of the link's rate."""
     wait: list[float | None]
-    """Share of the time."""
+    """Share of the time for which the port waited for credits."""
     errors: list[int]
 
 

@@ -75,8 +75,9 @@ class Refusal(BaseModel):
 
 
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
-    """Return the error for an invalid parameter: its name and the permitted values, in ``detail``
-    like every other error; the received value is not returned."""
+    """Return the answer to an invalid parameter. Its ``detail`` has the parameter's name and the permitted values, but
+    not the received value.
+    """
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors())
     return JSONResponse({"detail": wrong}, 422)
@@ -180,15 +181,16 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/jobs", responses=answers_of("jobs"))
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The jobs of ``--jobs`` that ran at ``at``: hosts, cables, the jobs with which each shares
-        links, the expected slowdown relative to running alone, and the number of its colour."""
+        """The jobs of ``--jobs`` that ran at ``at``. Each has its hosts, its cables, the jobs with which it shares
+        links, the expected slowdown compared with running alone, and the number of its colour.
+        """
         placed = then(at).jobs
         table = [] if placed is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(placed.table)]
         return page_of(table, offset, limit)
 
     @app.get("/api/v1/shared-links", responses=answers_of("shared-links"))
     def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Links that two or more jobs may use; links of most jobs first."""
+        """Links that two or more jobs may use. Links that most jobs may use come first."""
         placed = then(at).jobs
         return page_of([] if placed is None else placed.shared(), offset, limit)
 
@@ -204,8 +206,9 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
     def port_errors(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
-        """Ports with a cable by their errors, the worst first: increases of error counters in the last twenty
-        minutes, their totals, and bit error ratios; null if unknown."""
+        """Ports with a cable, those with the worst errors first: increases of error counters in the last twenty
+        minutes, their totals, and bit error ratios. Unknown values are null.
+        """
         return sorted_page(_or_404(lambda: served.then(at)).errors, q, sort, offset, limit)
 
     @app.get("/api/v1/modules", responses=answers_of("modules"))
@@ -243,8 +246,9 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
 def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/findings", responses=answers_of("findings"))
     def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The findings of ``softib check`` on the cables and tables, and of ``softib diagnose`` on
-        the counters over time (of the twenty minutes before ``at``), worst first."""
+        """The findings of ``softib check`` about cables and tables, and of ``softib diagnose`` about the counters in
+        the twenty minutes before ``at``. The most severe come first.
+        """
         return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
     @app.get("/api/v1/path", responses=answers_of("path"))
@@ -296,14 +300,16 @@ def _answers(app: FastAPI, served: Served) -> None:
 def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/map", responses=answers_of("map"))
     def fabric_map(at: Clock | None = None) -> dict[str, Any]:
-        """The map, now or at the stored time ``at``: positions of nodes, and edges; it changes when
-        ``drawn`` of ``/api/v1/values`` does (below 0: a map of an earlier time)."""
+        """The map, now or at the stored time ``at``: positions of nodes, and edges. It changes when ``drawn`` of
+        ``/api/v1/values`` changes (a ``drawn`` below 0 belongs to a map of an earlier time).
+        """
         return _or_404(lambda: map_document(served.then(at)))
 
     @app.get("/api/v1/values", responses=answers_of("values"))
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
-        """The values for the colours of the map's edges, now or at the stored time nearest to
-        ``at``; with ``by=jobs`` for one ``job`` or for all."""
+        """The values that colour the map's edges, now or at the stored time nearest to ``at``. With ``by=jobs``, the
+        values show one ``job``, or all jobs.
+        """
         return _or_404(
             lambda: {
                 **values_document(served.then(at), served.sample(at), by, job),
@@ -354,7 +360,7 @@ def _pages(app: FastAPI, served: Served) -> None:
 
 
 def _rows_of(now: Now, node: str | None) -> np.ndarray:
-    """Return port rows of a node, by its number; without a number, those of all nodes."""
+    """Return the port rows of ``node``; without ``node``, those of all nodes."""
     f = now.fabric
     if node is None:
         return np.arange(f.sizes.ports)

@@ -1,5 +1,4 @@
-"""Data of a subnet from MADs, in rounds: the counters of its ports, and periodically its cables and
-tables."""
+"""Reads a subnet with MADs: the counters of its ports in each round, and its cables and tables from time to time."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ __all__ = ["Collector", "cables_mark", "tables_mark"]
 
 
 def cables_mark(f: Fabric) -> bytes:
-    """Return a number that changes with nodes, names and cables (with a probability of 2^-32 it does not)."""
+    """Return a checksum of nodes, names and cables. If they change, it stays equal only with a probability of 2^-32."""
     return _mark(f.node_guid, f.port_peer, f.node_desc)
 
 
 def tables_mark(f: Fabric) -> bytes:
-    """Return a number that changes with forwarding tables and port states, in the same way."""
+    """Return a checksum of forwarding tables and port states, like :func:`cables_mark`."""
     return _mark(f.lft, f.port_info)
 
 
@@ -47,12 +46,13 @@ LEAST_REREAD_S = 30.0
 SHARE = 0.05
 """Maximum share of the time for reading cables and tables."""
 SOON = 4.0
-"""Interval of these readings after a port went up or down, as a multiple of the duration of the last reading."""
+"""After a port went up or down, interval between readings of cables and tables, as a multiple of the duration of the
+last reading.
+"""
 
 
 class Collector:
-    """One poller of the source that ``open_`` opens; only one thread may use it. ``watch`` is None
-    until the source is open."""
+    """Reads the source that ``open_`` opens. Only one thread may use it. ``watch`` is None until the source is open."""
 
     def __init__(self, name: str, open_: Callable[[], Opened], in_flight: int = 4):
         self.name, self._open, self._pace = name, open_, Pace(most=in_flight)
@@ -91,7 +91,7 @@ class Collector:
 
     @property
     def observations(self) -> Observations | None:
-        """The increases of the last twenty minutes, in few intervals. None before the second round."""
+        """Return the increases of the last twenty minutes in a few intervals; None before the second round."""
         return self._window.observations
 
     def due(self) -> bool:

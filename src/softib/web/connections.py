@@ -1,5 +1,6 @@
-"""Connections of the web server, with limits: their number, how long a request may take to arrive, and how long a
-client may leave an answer unread."""
+"""Limits the connections of the web server: their number, the time in which a request must arrive, and the time for
+which a client may leave an answer unread.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
                 transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            """Stop all clocks."""
+            """Stop the timers of the connection."""
             for timer in (self._timer, self._unread):
                 if timer is not None:
                     timer.cancel()
@@ -73,17 +74,17 @@ def bounded_protocol() -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            """Bytes of a request."""
+            """Receive bytes of a request."""
             super().data_received(data)
             self._watch()
 
         def on_response_complete(self) -> None:
-            """The next request may come."""
+            """Wait for the next request."""
             super().on_response_complete()
             self._watch()
 
         def pause_writing(self) -> None:
-            """The client does not read."""
+            """Start the timer of a client that does not read its answer."""
             super().pause_writing()
             self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
 

@@ -1,5 +1,6 @@
-"""The state at an earlier time: the map, the findings and the jobs at that time. Each change in the
-server's rounds is stored; for earlier times, findings are computed from the history on request."""
+"""The state at an earlier time: map, findings and jobs. While the server runs, it stores each change. For times before
+its start, findings are computed from the history on request.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +39,9 @@ def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None)
 
 
 MOST_CHANGES, PORTS = 300, 2_000_000
-"""Maximum number of stored changes. On large fabrics, the stored changes have at most :data:`PORTS` ports in total
-(a map takes about 200 bytes per port), but at least eight are stored."""
+"""Maximum number of stored changes, and maximum total number of ports in them (a map takes about 200 bytes per port).
+At least eight changes are stored even on large fabrics.
+"""
 JUDGED = 16
 """Number of earlier times whose findings are kept in memory."""
 
@@ -65,8 +67,9 @@ class _Change:
 
 
 class Earlier:
-    """Belongs to one :class:`~softib.web.served.Served`. Its own thread calls :meth:`remember`; any
-    thread may call :meth:`at`."""
+    """The earlier states of one :class:`~softib.web.served.Served`. Only the thread that refreshes it calls
+    :meth:`remember`; any thread may call :meth:`at`.
+    """
 
     def __init__(self, served: Served):
         self.served = served
@@ -76,7 +79,7 @@ class Earlier:
         self._links: OrderedDict[tuple[tuple[ScheduledJob, ...], int], JobsOnMap] = OrderedDict()
 
     def remember(self, now: Now) -> None:
-        """Keep ``now`` if something changed."""
+        """Store ``now`` if it differs from the last stored state."""
         if self._changes and self._changes[-1].same(now):
             return
         most = max(8, min(MOST_CHANGES, PORTS // max(1, now.seen.fabric.sizes.ports)))
@@ -95,7 +98,7 @@ class Earlier:
         if served.past is not None and at_s < began:
             kept = served.past.maps.at(at_s)
             if kept is not None:
-                with self._lock:  # many requests for the same time evaluate it once
+                with self._lock:  # evaluate each time only once
                     return self._before(at_s, kept, now)
         changes = list(self._changes)
         one = next((c for c in reversed(changes) if c.time_s <= at_s), changes[0] if changes else None)

@@ -1,5 +1,6 @@
-"""Events while the server was running: ports that went down and came up, traps, sweeps, managers,
-findings, nodes, and the source itself."""
+"""Events that occurred while the server was running. They are about ports that went down or came up, traps, sweeps,
+managers, findings, nodes, and the source itself.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +39,8 @@ def says_down(f: Finding) -> Cable | None:
 
 
 def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
-    """Return ``findings`` with one finding for each cable that is down, worst first. A finding of
-    ``before`` is kept while its cable is down, unless another finding of ``findings`` names both
-    its ends.
+    """Return ``findings``, but with only one finding for each cable that is down. The most severe come first. A finding
+    of ``before`` is kept while its cable is down, unless another finding names both ends of this cable.
 
     A finding about a cable that was never read comes from the learned pattern of cables. It is kept while other devices
     are down, because they may hide the pattern.
@@ -71,7 +71,7 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
 
 
 def _is_up(f: Finding) -> Finding:
-    """Return whether a link failure was found before its link came up again."""
+    """Return a finding about a link failure, changed to say that the link came up again."""
     return replace(f, message=f.message.removesuffix(", and is down"), evidence={**f.evidence, "down": False})
 
 
@@ -107,8 +107,9 @@ TRAPS = {
 
 @dataclass(frozen=True)
 class Event:
-    """``time_s``: clock time of the round with the event; ``severity``: info, warning or error;
-    ``node``, ``guid`` and ``portnum``: the location (None: no particular location)."""
+    """An event. ``time_s``: clock time of the round in which it was detected. ``severity``: info, warning or error.
+    ``node``, ``guid`` and ``portnum``: its location (None: no particular location).
+    """
 
     time_s: float
     kind: Kind
@@ -140,7 +141,7 @@ class Events:
         """Called with each event that is kept."""
 
     def all(self) -> list[Event]:
-        """Return the newest first."""
+        """Return all events, the newest first."""
         events = [event for kept in list(self._kept.values()) for event in list(kept)]
         return sorted(events, key=lambda e: -e.time_s)
 
@@ -160,7 +161,7 @@ class Events:
             self.listener(event)
 
     def add(self, event: Event) -> None:
-        """Enter one."""
+        """Add an event."""
         self._add([event], lambda one: one)
 
     def source(self, problem: str, at_s: float) -> None:
@@ -212,8 +213,9 @@ class Events:
         )
 
     def cables(self, before: Snapshot, now: Snapshot, name: Callable[[int], str], at_s: float) -> None:
-        """Record changes of cables that are known only from readings, because no round reads their
-        ports: cables of a dead device, or cables that were down before the first round."""
+        """Record changes of cables whose ports no round reads, so that only readings of the whole fabric show them:
+        cables of a dead device, and cables that were down before the first round.
+        """
         if before is now:
             return
         old = cables_of(before.fabric) - before.down.keys()

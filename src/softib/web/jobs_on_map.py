@@ -1,4 +1,4 @@
-"""The jobs of a file on the map: the nodes and edges of each job, and those that several jobs share."""
+"""The jobs of a file on the map: nodes and edges of each job, and nodes and edges that several jobs share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class JobsOnMap:
 
     @staticmethod
     def stamp(file: str) -> float:
-        """Return a value that changes with the file."""
+        """Return a value that changes when the file changes."""
         try:
             return os.stat(file).st_mtime
         except OSError:
@@ -116,5 +116,5 @@ class JobsOnMap:
 
 
 def colour_of(job: int) -> int:
-    """Cycle through 1 … 254."""
+    """Return the colour of a job: 1 … 254, then 1 again."""
     return 1 + job % 254

@@ -1,5 +1,6 @@
-"""The map and its colour values, as columns of JSON: one document when the cabling has changed, and
-a small one every few seconds."""
+"""The map and its colour values, as columns in JSON. The browser reads the map only after the cabling has changed, and
+the small document of colour values every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ __all__ = ["By", "Groups", "down_document", "groups_of", "map_document", "values
 
 
 TILES = 24
-"""Maximum number of tiles side by side, and one below another."""
+"""Maximum number of rows, and of columns, of tiles."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """One level. ``of`` int32[nodes]: the group of each node; by group: ``x`` and ``y`` float64,
-    ``count`` int64 of nodes, ``name``."""
+    """The groups of one level of detail. ``of`` int32[nodes]: the group of each node. For each group: its position
+    ``x`` and ``y`` float64, its ``count`` of nodes int64, and its ``name``.
+    """
 
     of: np.ndarray
     x: np.ndarray
@@ -37,10 +39,10 @@ class Groups:
 
 
 def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
-    """Return levels 1 to 3 of ``drawn``. Near-linear in nodes."""
+    """Return levels 1 to 3 of ``drawn``. The time is nearly linear in the number of nodes."""
     n = fabric.sizes.nodes
     racks = drawn.leaf.astype(np.int64)
-    # A block's tier; the top tier has no blocks, its switches are grouped by their tile.
+    # Switches are grouped by block and tier. The top tier has no blocks, so its switches are grouped by tile.
     switch = drawn.leaf == np.arange(n)
     tile = _tiles(drawn)
     tier = np.maximum(drawn.tier.astype(np.int64), 0)

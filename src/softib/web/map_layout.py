@@ -1,9 +1,9 @@
-"""The positions of nodes on the map, and its edges: the fabric as columns that a browser draws.
+"""Computes the positions of nodes on the map, and its edges, as columns that a browser draws.
 
-A tree is drawn in blocks: the connected parts that remain without the top tier (the pods of a
-three-level tree, the leaves of a two-level one) are placed in a grid, each with its leaves in a row, their hosts
-below them and its upper switches above; the top tier is above all blocks. If the fabric is not a
-tree, each switch is its own block.
+A tree is drawn in blocks, which are the connected parts that remain without the top tier (the pods of a three-level
+tree, the leaves of a two-level tree). The blocks are placed in a grid. Each has its leaves in a row, the hosts below
+them, and its upper switches above. The top tier is above all blocks. If the fabric is not a tree, each switch is its
+own block.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Map:
 
 
 def map_of(fabric: Fabric) -> Map:
-    """Return the map of ``fabric``. Near-linear in ports."""
+    """Return the map of ``fabric``. The time is nearly linear in the number of ports."""
     structure = recognise(fabric)
     tier = structure.rank.astype(np.int8)
     edge, edge_of_port = _edges(fabric)
@@ -63,8 +63,9 @@ def _edges(f: Fabric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _leaves(f: Fabric, edge: np.ndarray) -> np.ndarray:
-    """Return the switch of each host by its first cable; for a switch, and a node without a link,
-    itself."""
+    """Return the switch at the other end of each host's first cable. For a switch, or a node without a link, return the
+    node itself.
+    """
     leaf = np.arange(f.sizes.nodes, dtype=np.int32)
     for this, other in ((0, 1), (1, 0)):
         rows = np.flatnonzero(~f.is_switch[edge[:, this]] & f.is_switch[edge[:, other]])[::-1]

@@ -1,5 +1,6 @@
-"""The history of ``softib exporter --history``: counters from before the server started, and the
-maps of that time, including cables that are missing in the next topology."""
+"""The history that ``softib exporter --history`` wrote: counters from before the server started, and maps of that time,
+which include cables that are missing in the next topology.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ class PastMaps:
         self._cables: dict[float, frozenset[Cable]] = {}
 
     def at(self, time_s: float) -> PastMap | None:
-        """Return the map at that time (for earlier times, of the first topology); None if none is stored."""
+        """Return the map at that time, or of the first topology if the time is earlier; None if no topology is
+        stored.
+        """
         stamps = self.kept.topologies()
         if not stamps:
             return None
@@ -166,7 +169,7 @@ class Past:
         self.times()
 
     def times(self) -> list[float]:
-        """Return clock times of its rounds, oldest first."""
+        """Return the clock times of the stored rounds, oldest first."""
         return [t / 1e9 for t in self.history.times().tolist()]
 
     def at(self, time_s: float) -> Sample | None:

@@ -1,5 +1,6 @@
-"""A Prometheus server as the history of the slider: its scrapes of ``softib exporter`` or
-treydock's exporter, queried for the selected time."""
+"""Uses a Prometheus server as the history behind the page's time slider: queries its scrapes of ``softib exporter`` or
+treydock's exporter for the selected time.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +30,9 @@ from softib.web.rates import Sample
 __all__ = ["PastServer"]
 
 DAYS = 30.0
-"""Limit of the search for the first scrape."""
+"""Number of days back to which the first scrape is searched."""
 POINTS, SCRAPES = 500, 80
-"""Number of times of the slider, and number of scrapes in the evaluated time, at one per 15 s."""
+"""Maximum number of times on the slider, and number of scrapes in the evaluated twenty minutes at one per 15 s."""
 LEAST_STEP_S = 15.0
 LEAST_WINDOW_S = 150.0
 """Minimum window in seconds, which contains two scrapes at one per minute."""
@@ -65,7 +66,7 @@ class PastServer:
             )
 
     def times(self) -> list[float]:
-        """Return clock times of its data, at most :data:`POINTS` of them, oldest first."""
+        """Return the clock times of the server's data, at most :data:`POINTS` of them, oldest first."""
         now = self.clock()
         if now - self._times[0] > KNOWN_S:
             times = self._times[1]

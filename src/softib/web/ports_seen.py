@@ -1,5 +1,4 @@
-"""Ports by their errors, and the modules and cables in them: tables from rounds or a
-file."""
+"""Tables of ports with their errors, and of the modules and cables in them, from rounds or from a file."""
 
 from __future__ import annotations
 

@@ -61,13 +61,13 @@ def port_rows(f: Fabric, guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
 
 
 class Recent:
-    """The last ``keep`` samples: 18 bytes per port and sample."""
+    """The last ``keep`` samples. A sample takes 18 bytes per port."""
 
     def __init__(self, keep: int):
         self.samples: deque[Sample] = deque(maxlen=keep)
 
     def add(self, sample: Sample) -> None:
-        """Add a sample; a sample that is not later than the last is ignored."""
+        """Add a sample. It is ignored if it is not later than the last one."""
         if not self.samples or sample.time_s > self.samples[-1].time_s:
             self.samples.append(sample)
 

@@ -15,7 +15,7 @@ __all__ = ["Cable", "End", "Remembered", "cables_of"]
 End = tuple[int, int]
 """NodeGUID and portnum."""
 Cable = tuple[End, End]
-"""Its ends, the smaller first."""
+"""The two ends of a cable, the smaller first."""
 
 
 @dataclass(frozen=True)

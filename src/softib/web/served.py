@@ -20,6 +20,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
 from softib.live.clock import SteadyClock
+from softib.live.snapshot import mark_internal
 from softib.monitor.intervals import Interval
 from softib.web.collector import Collector, cables_mark, tables_mark
 from softib.web.earlier import Earlier, counter_findings
@@ -53,9 +54,8 @@ class Served:
     ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of jobs;
     ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none);
     ``labs`` makes the page of a laboratory (None: the list of all) from its number and the fields of its form;
-    ``stated`` reads the data of ports from a file. ``laboratory``: the fabric is run by ``softib up``, so it should
-    have only one subnet manager. ``steps`` wraps each phase of the first reading, which takes a while on a large
-    fabric.
+    ``stated`` reads the data of ports from a file. ``steps`` wraps each phase of the first reading,
+    which takes a while on a large fabric.
     """
 
     name: str
@@ -69,7 +69,6 @@ class Served:
     labs: Callable[[int | None, Mapping[str, str]], str] | None = None
     stated: Callable[[ReadResult], PortsSeen] | None = None
     keep: int = KEEP
-    laboratory: bool = False
     clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
@@ -103,8 +102,9 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Return whether :attr:`explain` can answer. The fabric of a file is routed on request; a
-        running fabric needs tables in its switches."""
+        """Return whether :attr:`explain` can answer. softib routes the fabric of a file if necessary; a running fabric
+        needs forwarding tables in its switches.
+        """
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
@@ -113,7 +113,7 @@ class Served:
 
     @property
     def age_s(self) -> float:
-        """Return the age of the last round."""
+        """Return the seconds since the last round."""
         return max(0.0, self.clock() - self.now.time_s)
 
     @property
@@ -148,9 +148,10 @@ class Served:
         return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self, whole: bool = False) -> Now:
-        """Read one round, or one reading; with ``whole`` also the cables and tables. Raises the
-        errors of the reader the first time; later, the previous state stays, and the reason is
-        reported."""
+        """Read a changing source for one round, or another source completely; with ``whole``, also read the cables and
+        tables. The first call raises the errors of the reader. Later calls keep the previous state after an error and
+        report the reason.
+        """
         before = self._now
         try:
             if self.collector is None:
@@ -173,11 +174,12 @@ class Served:
 
     @staticmethod
     def _standing(before: Now, now: Now) -> Now:
-        """Return ``now`` with findings of ``before`` that are still valid, unchanged if they are the
-        same."""
+        """Return ``now`` with the findings of ``before`` that are still valid. If the findings are the same as before,
+        use the same objects.
+        """
         if now.seen is before.seen and (now.rules, now.checks) == (before.rules, before.checks):
             now = replace(now, standing=before.standing)
-            now.__dict__["findings"] = before.findings  # made once a change
+            now.__dict__["findings"] = before.findings  # the same objects until a change
             return now
         now = replace(now, standing=tuple(f for f in before.findings if says_down(f) is not None))
         standing = (before.findings, before.seen.down, before.seen.removed)
@@ -273,11 +275,10 @@ class Served:
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # the check brings up the copy if the fabric is not up
-            # as `softib check` of the same fabric: its snapshot has no priorities, on which the rules for managers
-            # are based
-            if self.laboratory:
+            if self.collector is not None and (watch := self.collector.watch) is not None:
                 of = copy.fabric.source
-                copy.fabric.source = replace(of, sms=[{**sm, "priority": None} for sm in of.sms])
+                sms = mark_internal(of.sms, copy.fabric, watch.manager.reported)
+                copy.fabric.source = replace(of, sms=sms)  # as in `softib check` of the same fabric
             with self._step("checks"):
                 checks = tuple(checked(self.name, copy).findings)
             if checks != now.checks:
@@ -285,7 +286,7 @@ class Served:
         self._now, self._result = now, result
 
     def _stated_of(self, result: ReadResult) -> Callable[[], PortsSeen | None]:
-        """Return the data of ports in a file, read once, on request."""
+        """Return a function that reads the data of ports in a file. The file is read only once."""
         stated = self.stated
         if stated is None:
             return lambda: None

@@ -36,12 +36,10 @@ def serve(
     wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` is called with the address to open,
-    including the token if one was generated. ``wrapped`` puts other applications around this one.
-
-    Beyond loopback a token is always required; if none is given, one is generated. Raises
-    :class:`InputError` if a library is missing, the address does not belong to this machine, or the
-    port is taken.
+    """Serve until Ctrl-C. ``port``: 0 selects a free port. ``ready`` is called with the address to open, which includes
+    the token if one was generated. ``wrapped`` puts other applications around this one. Except on loopback a token is
+    always required; if none is given, one is generated. Raises :class:`InputError` if a library is missing, the address
+    does not belong to this machine, or the port is taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of

@@ -1,4 +1,4 @@
-"""TLS of the server, with a certificate of the operator, or a generated one, which is stored."""
+"""TLS of the server, with a certificate from the operator or a generated one, which is stored."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ NO_RDMA = 3
 
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
-QUIET = (0, 130, 143)
-"""Exit codes that need no explanation: success, Ctrl-C, SIGTERM."""
+QUIET = (0, 129, 130, 143)
+"""Exit codes that need no explanation: success, SIGHUP, Ctrl-C, SIGTERM."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``softib doctor``, ``compile`` and ``completion``: this machine, its kernels, its shells."""
+"""``softib doctor``, ``compile`` and ``completion``: check this machine, compile kernels, set up shell completion."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def doctor(as_json: bool) -> int:
 
 @dataclass
 class Compiled(Result):
-    """Kernels that are compiled."""
+    """The result of ``softib compile``."""
 
     document = "compile"
 
     kernels: int
-    """Compiled kernels in the folder now."""
+    """Number of compiled kernels in the folder."""
     folder: str
     seconds: float
 

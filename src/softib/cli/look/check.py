@@ -116,8 +116,7 @@ def command(
 
 
 def _print_unjudged(source: str, fabric: Fabric) -> None:
-    """Print one line on recorded data of SOURCE that no rule checks, so that silence is not taken
-    for health."""
+    """Print one line about recorded data of SOURCE that no rule checks, so that users do not assume that it is good."""
     if texts := [text for record, text in UNJUDGED.items() if record in fabric.arrays.source.records]:
         print_notice(f"{source}: read, but not checked: {', '.join(texts)}")
 

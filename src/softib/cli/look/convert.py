@@ -48,7 +48,7 @@ class Converted(Result):
 @click.argument("dest", type=OutputFile(), required=False)
 @click.option("--to", "to", metavar="FORMAT", help="Format to write (default: by the suffix of DEST).")
 @click.option(
-    "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show the meaning of each heading."
+    "--explain", is_flag=True, help="Show how the headings of SOURCE, a cabling list (CSV or Excel), are read."
 )
 @click.option(
     "--match",
@@ -120,7 +120,7 @@ def _explain(source: str, dest: str | None, as_json: bool) -> int:
 
 
 def _match(source: str, dest: str | None, fabric: str) -> int:
-    """Propose the list's names for FABRIC's nodes, to be reviewed."""
+    """Propose a node-name-map with the list's names for FABRIC's nodes, which the user must review."""
     import softib
 
     proposal = softib.cabling_list(source).match(fabric)

@@ -12,7 +12,7 @@ from softib.cli.shared.output import Steps, print_json, print_lines, print_probl
 from softib.result import document
 
 LID = re.compile(r"0x[0-9a-f]{1,4}|[0-9]{1,5}", re.IGNORECASE)
-"""Ports have LIDs after the bring-up alone."""
+"""An end that is a LID. It is resolved after the bring-up, because ports have no LIDs before."""
 
 
 @click.command()
@@ -33,8 +33,7 @@ def command(
     load: Load,
     guid_files: dict[str, str | None],
 ) -> int:
-    """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and its
-    reasons.
+    """Show the path of packets from A to B on SOURCE hop by hop, with SL and VLs, and why they take it.
 
     A and B are nodes, ports (host-1[2], host-1:2 or host-1/2) or, as for ibtracert, LIDs; packets
     to a switch end at its port 0. The tables are those of a running fabric, of a dump (--lfts), or those of an engine.
@@ -45,7 +44,7 @@ def command(
     fabric = load(source, steps)
     for end in (a, b):
         if not LID.fullmatch(end) and end not in fabric:
-            fabric[end]  # raises the error, before the bring-up
+            fabric[end]  # raises an error for an unknown node before the bring-up
     routing = routing_of(fabric, engine, lfts, guid_files, steps)
     path = routing.path(a, b)
     if as_json:

@@ -63,7 +63,7 @@ def command(
 
 
 def _with_remedy(routing: Routing, fabric: Fabric, folder: str, steps: Steps) -> Routing:
-    """Write the files with which ftree fits the fabric, and route with them."""
+    """Write GUID files with which ftree accepts the fabric, and route with them."""
     import softib
 
     with steps("looking for roots"):

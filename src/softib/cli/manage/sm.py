@@ -19,7 +19,7 @@ class SmGroup(click.Group):
     """A group whose ``run`` loads when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all of them, the main one first."""
+        """Return all commands, the main one first."""
         return ["run", *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -31,7 +31,7 @@ class SmGroup(click.Group):
         return run
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing that of ``run``."""
+        """List the commands without importing the module of ``run``."""
         lines = [(name, c.get_short_help_str(100)) for name, c in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl([("run", RUN), *lines])
@@ -49,10 +49,9 @@ def command() -> None:
 @click.argument("file", shell_complete=completing.files)
 @json_option
 def check_config(file: str, as_json: bool) -> int:
-    """Check FILE as OpenSM 3.3.23 reads it: what OpenSM does not use as written, and what softib's
-    manager does differently. FILE is an options file (opensm -F), torus-2QoS.conf,
-    partitions.conf, qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, identified
-    by content. Exit 1 if OpenSM does not use all of it.
+    """Check FILE as OpenSM 3.3.23 reads it. Lists values that OpenSM does not use as written, and differences of
+    softib's manager. FILE is an options file (opensm -F), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix
+    routes, a file of GUIDs or a node-name-map, identified by content. Exit 1 if OpenSM does not use all of it.
     """
     import softib
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LINE_S = 0.5
 SHOWN_ROWS = 12
-"""Maximum number of lines for the changes of one node on a terminal; JSON has all."""
+"""Maximum number of lines about the changes of one node on a terminal. JSON contains all changes."""
 SHOWN_NOTES = 12
 
 
@@ -192,8 +192,9 @@ def _guid(text: str) -> int:
 
 
 class Line:
-    """The live line on a terminal: phase, nodes found, MADs and MADs a second. With
-    ``reports``, the tables of each manager are printed to stdout whenever they change."""
+    """The status line on a terminal: phase, number of discovered nodes, number of MADs and MADs per second. With
+    ``reports``, the tables of each manager are printed to stdout whenever they change.
+    """
 
     def __init__(self, managers: UmadManager | UmadManagers, live: bool, reports: bool):
         self.managers, self.reports = managers, reports
@@ -213,7 +214,7 @@ class Line:
         self.shown = True
 
     def report(self, idle: UmadManager) -> None:
-        """Print the tables of a manager if a sweep changed them, or what is known of them."""
+        """Print the quality and notes of a manager's tables if a sweep changed the tables or these notes."""
         lines = _about_tables(idle)
         if lines and lines != self.reported.get(idle.port):
             self.reported[idle.port] = lines
@@ -231,7 +232,7 @@ class Line:
         return f"{manager.phase or manager.state}: {text}"[:71]
 
     def clear(self) -> None:
-        """Leave the line empty."""
+        """Clear the line."""
         if self.shown:
             click.echo("\r\033[K", nl=False, err=True)
             self.shown = False
@@ -255,7 +256,7 @@ def _show_tables(manager: UmadManager) -> None:
 
 def _summary(manager: UmadManager) -> None:
     if manager.state == "NOTACTIVE":
-        return  # one of several managers that never began; its reason is printed
+        return  # this manager never started; the reason was printed
     document = manager.to_json()
     for problem in manager.problems:
         print_notice(problem)

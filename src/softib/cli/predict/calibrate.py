@@ -1,4 +1,4 @@
-"""``softib calibrate``: a machine described by its own benchmark."""
+"""``softib calibrate``: describe a machine with constants fitted to a benchmark that ran on it."""
 
 from __future__ import annotations
 

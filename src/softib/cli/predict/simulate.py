@@ -243,12 +243,12 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{result.perfquery(place)}")
     if result.interrupted:
-        raise KeyboardInterrupt  # the exit code of the signal, after the output
+        raise KeyboardInterrupt  # exit like an interrupted program after the output
     return 0 if result.good else 1
 
 
 def _costs(text: str | None) -> dict[str, str]:
-    """Return ``pcie=gen4x16,program_ns=860`` as keys and values."""
+    """Parse a text like ``pcie=gen4x16,program_ns=860`` into keys and values."""
     pieces = [piece.partition("=") for piece in (text or "").split(",") if piece.strip()]
     for key, equals, _ in pieces:
         if not equals:
@@ -261,7 +261,7 @@ OF_REPLAY = ("layer", "engine", "lfts", "as_json")
 
 
 def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
-    """Return a trace by the LogGOPS layer."""
+    """Replay a trace with the LogGOPS layer, and return the exit code."""
     import softib
 
     context = click.get_current_context()
@@ -295,11 +295,11 @@ def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
 
 
 MANY_FLOWS_S = 60
-"""Remaining seconds above which the fluid layer computes many rates per event."""
+"""If more seconds remain, the fluid layer computes many rates per event, and the line suggests the packet layer."""
 
 
 PACE_S = 10.0
-"""The pace is that of the last 10 to 20 seconds: a run that begins with computations becomes slower."""
+"""The pace is measured over the last 10 to 20 seconds, because a run may become slower after its beginning."""
 
 
 class Progress:
@@ -362,7 +362,9 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
 
 
 class Rows:
-    """Progress line: finished runs, and the remaining time at this pace; rows of an earlier call do not count."""
+    """Progress line: finished runs, and the remaining time at the present pace, for which runs of an earlier call do
+    not count.
+    """
 
     def __init__(self) -> None:
         self.began = self.shown = time.monotonic()

@@ -50,11 +50,11 @@ _DONE = {
     "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
     "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
 }
-"""Kind → text of the action, with RATE, and for RATE 0."""
+"""Kind → text about the action with RATE, and text about the action with RATE 0."""
 
 
 SEEN_S = 86_400.0
-"""Errors with a longer mean interval are considered unobservable."""
+"""Mean interval between errors above which they are considered unobservable."""
 MOST_YEARS = 1000
 _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0))
 
@@ -127,8 +127,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
 
 
 def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float | None]:
-    """Return the locations, and the RATE after them: the last argument if it is a number (and not
-    the only one)."""
+    """Return (locations, RATE). RATE is the last argument, if it is a number and not the only argument."""
     from softib.errors import InputError
 
     try:

@@ -49,8 +49,9 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
 
 
 def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[FabricStatus], list[SoftibError]]:
-    """Return the states of ``fabrics``, and errors of those that do not report one. All are queried
-    at once: a daemon that does not answer does not delay others."""
+    """Return the states of ``fabrics``, and the errors of those that do not report a state. All are queried at once, so
+    that a daemon that does not answer does not delay the others.
+    """
     answers: dict[str, FabricStatus] = {}
     errors: dict[str, SoftibError] = {}
 
@@ -96,6 +97,6 @@ def _print(one: FabricStatus) -> None:
 
 
 def _engine(sm: ManagerStatus) -> str:
-    """Return the engine of the settings, followed by the one that computed the tables if it differs."""
+    """Return the engine in the manager's settings. If a different engine computed the tables, add its name."""
     used = sm.engine_used or sm.engine
     return f"{sm.engine} (tables by {used})" if used != sm.engine else str(sm.engine)

@@ -130,7 +130,7 @@ def command(
         machine=machine,
         notice=print_notice,
     )
-    del fabric  # the shared fabric has it all: half the memory
+    del fabric  # the shared fabric contains it: this halves the memory
     line = Line(starter, strict, as_json)
     server.run(line)
     if line.refused:
@@ -194,7 +194,7 @@ class NotStopped(Result):
 
     name: str
     problem: str
-    """Why."""
+    """Reason."""
 
 
 @dataclass
@@ -233,8 +233,9 @@ def down(name: str | None, every: bool, as_json: bool) -> int:
 
 
 def _stopped(fabric: RunningFabric) -> SoftibError | None:
-    """Stop one fabric and wait until it is down; return the error, if any. With ``--all``, the others are stopped
-    nevertheless."""
+    """Stop one fabric and wait until it is down. Return an error instead of raising it, so that ``--all`` also stops
+    the other fabrics.
+    """
     try:
         fabric.down()
     except SoftibError as problem:

@@ -12,8 +12,9 @@ __all__ = ["clock"]
 
 
 def clock(option: str, text: str | None) -> float | None:
-    """Return the time that ``6h`` (ago) or a clock time means, in seconds since 1970; errors name
-    ``option``."""
+    """Return a time in seconds since 1970 from a text like ``6h`` (six hours ago) or a clock time. Errors name
+    ``option``.
+    """
     if text is None:
         return None
     if ago := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", text):

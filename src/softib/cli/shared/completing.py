@@ -17,8 +17,7 @@ def files(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def engines(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return routing engines that complete the word; of a list ``a,b`` they complete the last
-    item."""
+    """Return the routing engines that complete the word. In a list ``a,b``, complete the last item."""
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")
@@ -42,8 +41,9 @@ def sources(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return nodes of the running fabric that ``--fabric`` names, or of the only one; for ``a,b,c``, complete the
-    last item."""
+    """Return the nodes of the running fabric that ``--fabric`` names, or of the only running fabric. In a list
+    ``a,b,c``, complete the last item.
+    """
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")

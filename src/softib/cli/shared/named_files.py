@@ -1,5 +1,6 @@
-"""Types of options and arguments that name files and folders. Each is checked with the rest of the
-command line, so that a misspelt path is reported before the work."""
+"""Types of options and arguments that name files and folders. They are checked when the command line is parsed, so that
+a misspelt path is reported before any work is done.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class InputFolder(click.Path):
 
 
 class OutputFile(click.Path):
-    """A file that is written. Its folder must exist: a missing one suggests a misspelt path."""
+    """A file that is written. Its folder must exist, because a missing folder suggests a misspelt path."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return ``value``. Raises :class:`InputError`."""
@@ -81,6 +82,6 @@ def _check_readable(path: str, hint: str = "") -> None:
 
 
 def _check_writable(path: Path, where: Path) -> None:
-    """Raise :class:`InputError` about ``path`` where ``where`` cannot be written."""
+    """Raise :class:`InputError` about ``path`` if ``where`` cannot be written."""
     if not os.access(where, os.W_OK):
         raise InputError(f"{path}: cannot write there: {os.strerror(errno.EACCES)}")

@@ -1,4 +1,4 @@
-"""The observed fabric of counters over time."""
+"""Determines the fabric to which counters over time belong."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Options that verbs share, declared once: SOURCE with options of its reader, forwarding tables,
-OpenSM's files for engines, settings of softib's subnet manager."""
+"""Options that several verbs have: options for reading SOURCE, for forwarding tables, for OpenSM's files of engines,
+and for the settings of softib's subnet manager.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return routing engines that exist, before any work. Raises :class:`UnknownName`."""
+    """Check before any work that the routing engines exist. Raises :class:`UnknownName`."""
     import softib
 
     if value is not None and not context.resilient_parsing:
@@ -50,7 +51,7 @@ def checked_engines(context: click.Context, parameter: click.Parameter, value: s
 
 
 def _key(context: click.Context, parameter: click.Parameter, value: str) -> int:
-    """Return a key of 64 bits, decimal or 0x…; a usage error for others."""
+    """Parse a key of 64 bits, decimal or 0x…. Raises a usage error for other text."""
     try:
         key = int(value, 0)
     except ValueError:
@@ -134,7 +135,7 @@ ENGINE_FILES = (
         "-u",
         metavar="F",
         type=InputFile(),
-        help="A file of PortGUIDs of the compute nodes (ftree); no other port is one.",
+        help="A file of PortGUIDs of the compute nodes (ftree); all other ports are not.",
     ),
     click.option(
         "--io_guid_file",
@@ -212,8 +213,9 @@ def _decorated(function: F, options: Sequence[Callable[[F], F]]) -> F:
 
 
 def _gathered(keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
-    """Return a decorator: the verb gets the values of ``options`` by name in one mapping
-    ``keyword``."""
+    """Return a decorator that adds ``options`` to a verb. The verb receives their values by name in one mapping, the
+    argument ``keyword``.
+    """
 
     def decorated(function: F) -> F:
         @wraps(function)
@@ -259,12 +261,11 @@ class Load(Protocol):
     """Reader of a SOURCE with its options on the command line."""
 
     def __call__(self, source: str, steps: Steps | None = None) -> Fabric:
-        """The fabric, which is read at its first use; notices and progress go to stderr."""
+        """Return the fabric, which is read when it is first used. Notices and progress go to stderr."""
 
 
 def source_options(function: F) -> F:
-    """Return options of a reader in addition to the file. The verb gets ``load``, a
-    :class:`Load`."""
+    """Add the options of the reader of SOURCE to a verb. The verb receives ``load``, a :class:`Load`."""
 
     @wraps(function)
     def with_load(*args: Any, ibnl: tuple[str, ...], node_name_map: str | None, **options: Any) -> Any:
@@ -290,7 +291,7 @@ def source_options(function: F) -> F:
 def routing_of(
     fabric: Fabric, engine: str | None, lfts: str | None, guid_files: dict[str, str | None], steps: Steps
 ) -> Routing:
-    """Return the tables of a dump (``lfts``), or those that ``engine`` makes."""
+    """Return the forwarding tables in a dump (``lfts``), or those that ``engine`` computes."""
     import softib
 
     if lfts is not None:
@@ -299,8 +300,9 @@ def routing_of(
 
 
 def table_options(function: F) -> F:
-    """Return ``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage
-    error for both, and for GUID files with ``--lfts``."""
+    """Add ``--engine`` and ``--lfts``, which select the forwarding tables that a verb judges. Using both, or GUID files
+    with ``--lfts``, is a usage error.
+    """
 
     @wraps(function)
     def one_choice(*args: Any, engine: str | None, lfts: str | None, **options: Any) -> Any:

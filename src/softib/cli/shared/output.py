@@ -1,5 +1,6 @@
-"""Output of verbs: only JSON on stdout if requested, everything else on stderr, progress of steps
-over a second."""
+"""Output of verbs. With ``--json``, stdout has only JSON, and all other output goes to stderr. Steps that take longer
+than a second show their progress.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +40,15 @@ SHOWN_PROBLEMS = 20
 LONG_S = 1.0
 """Time after which a step reports its duration."""
 SHOW_S = 0.2
-"""Update interval of a progress line."""
+"""Seconds between updates of a progress line."""
 SLOW_S = 10.0
-"""Interval of new lines if stderr is not a terminal."""
+"""Seconds between progress lines if stderr is not a terminal."""
 
 
 def given_options(*left_out: str) -> dict[str, Any]:
-    """Return the options on the command line, by their long names without leading dashes, to run the
-    same verb in another process. ``left_out`` are not among them."""
+    """Return the options on the command line, except ``left_out``, to run the same verb in another process. The keys
+    are their long names without leading dashes.
+    """
     context = click.get_current_context()
     values = {}
     for option in context.command.params:
@@ -59,7 +61,9 @@ def given_options(*left_out: str) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """Print only ``value`` on stdout: keys in their order, NumPy numbers as plain ones, no NaN."""
+    """Print ``value`` as JSON on stdout. Keys keep their order, NumPy numbers become plain numbers, and NaN is not
+    printed.
+    """
     import json
 
     json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
@@ -84,7 +88,7 @@ def print_result(result: Any, as_json: bool) -> None:
 
 @dataclass
 class Listening(Result):
-    """A verb that prints its result and keeps running."""
+    """The result of a verb that serves clients: it prints this and keeps running."""
 
     document = "listening"
 
@@ -167,9 +171,9 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.on_compiling`: shows compilation of more than a second, as one
-    increasing count. ``show`` None: a line that changes on a terminal, a line every ten seconds
-    elsewhere."""
+    """Listener of :func:`softib.on_compiling`. If compilation takes more than a second, it shows the number of compiled
+    kernels. ``show``: prints the text (None: :func:`show_line`).
+    """
 
     def __init__(self, show: Callable[[str], None] | None = None):
         self.show, self.began, self.next_s = show, math.inf, 0.0
@@ -214,8 +218,9 @@ _shown_s = 0.0
 
 
 def show_progress(text: str) -> None:
-    """The ``progress`` for :func:`softib.source.load`: :func:`show_line` of calls that come too often for
-    a terminal."""
+    """Show progress of :func:`softib.source.load` with :func:`show_line`, but not at every call, because calls are too
+    frequent for a terminal.
+    """
     global _shown_s
     if time.monotonic() >= _shown_s:
         _shown_s = time.monotonic() + SHOW_S

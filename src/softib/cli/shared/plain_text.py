@@ -1,9 +1,8 @@
 """Output for terminals that cannot show every character: arrows and frames become ASCII, without
 errors.
 
-``LANG=C`` (or POSIX) means ASCII. Python does not obey: under the C locale it
-writes UTF-8 (PEP 538 and 540), which such a terminal shows as garbage. ``PYTHONIOENCODING`` and
-``PYTHONUTF8`` override the locale, as in Python itself.
+``LANG=C`` (or POSIX) means ASCII. Python ignores this: under the C locale it writes UTF-8 (PEP 538 and 540), which such
+a terminal shows as wrong characters. ``PYTHONIOENCODING`` and ``PYTHONUTF8`` override the locale, as in Python itself.
 """
 
 from __future__ import annotations
@@ -54,7 +53,9 @@ PLAIN = {
     "✓": "ok",
     "✗": "x",
 }
-"""ASCII for the characters of softib's texts. Others keep their number: ``\\u00fc``."""
+"""ASCII replacements for the characters in softib's texts. Other characters are written as escapes, for example
+``\\u00fc``.
+"""
 
 
 def wants_ascii(environment: Mapping[str, str]) -> bool:
@@ -67,7 +68,7 @@ def wants_ascii(environment: Mapping[str, str]) -> bool:
 
 
 def speak_plainly(environment: Mapping[str, str] = os.environ) -> None:
-    """Make stdout and stderr write all characters of their encoding, and ASCII for the rest."""
+    """Make stdout and stderr replace the characters that their encoding cannot express by ASCII."""
     codecs.register_error(HANDLER, _plain)
     codecs.register(_codec)
     ascii_only = wants_ascii(environment)
@@ -97,7 +98,7 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Return an error handler for characters that an encoder cannot write."""
+    """Return the replacement for characters that an encoder cannot write (an error handler of :mod:`codecs`)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_letter, error.object[error.start : error.end])), error.end

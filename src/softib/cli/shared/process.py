@@ -1,4 +1,4 @@
-"""The process of a command: its signals and standard streams, and its message if it is ended from outside."""
+"""Handles the signals and standard streams of a command's process, and the message if a signal ends it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 REPEAT_S = 0.01
 """Seconds after which an interrupt dropped by Python is raised again."""
 _signals: list[int] = []
-"""The signal that ended this command, if not SIGINT."""
+"""The signal that ended this command, if it was not SIGINT."""
 
 
 def end_like_ctrl_c() -> None:
@@ -49,8 +49,9 @@ def end_like_ctrl_c() -> None:
 
 
 def raise_dropped_interrupts() -> None:
-    """Raise interrupts again that Python dropped: it ignores an interrupt in a callback (of a weak
-    reference, as in imports, or of LLVM), and the command would continue."""
+    """Raise interrupts again that Python dropped. Python ignores an interrupt that arrives in a callback (of a weak
+    reference, as in imports, or of LLVM), so the command would continue.
+    """
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -92,7 +93,7 @@ def open_closed_streams() -> None:
 
 
 def report_interrupt() -> int:
-    """Report the signal that ended the command, in one line; 128 + its number."""
+    """Report, in one line, the signal that ended the command. Return the exit code, 128 + its number."""
     number = _signals[-1] if _signals else signal.SIGINT
     cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     after_echo = "\n" if sys.stderr.isatty() else ""  # of ^C
@@ -102,14 +103,15 @@ def report_interrupt() -> int:
 
 
 def report_bug(error: Exception) -> int:
-    """Report a bug in softib: one line, and the traceback in a file to attach. Exit code 70
-    (EX_SOFTWARE)."""
+    """Report a bug in softib in one line, and write the traceback to a file that users can attach. Return exit code 70
+    (EX_SOFTWARE).
+    """
     import tempfile
     import traceback
 
     kind = f"{type(error).__name__}: " if not isinstance(error, SoftibError) else ""
     line = shown(f"softib: this is a bug in softib: {kind}{error}")
-    if "please report" in line:  # the daemon's, which has the traceback in its log
+    if "please report" in line:  # an error of the daemon, which has the traceback in its log
         print(line, file=sys.stderr)
         return SoftibBug.exit_code
     try:
@@ -123,8 +125,9 @@ def report_bug(error: Exception) -> int:
 
 
 def closed_pipe_code() -> int:
-    """Discard the rest of the output, and return the exit code of programs whose reader closed it
-    (``| head``)."""
+    """Discard the rest of the output. Return the exit code of a program whose output pipe was closed (as by ``|
+    head``).
+    """
     drop_stdout()
     return 128 + signal.SIGPIPE
 

@@ -46,7 +46,7 @@ def _help(context: click.Context | None) -> str:
 
 
 def _name(parameter: click.Parameter) -> str:
-    """Return ``--seed``, or ``SOURCE``."""
+    """Return the name of an option or argument, for example ``--seed`` or ``SOURCE``."""
     if isinstance(parameter, click.Argument):
         return (
             parameter.human_readable_name.strip("[]{}.").split("|")[0].upper()
@@ -57,7 +57,7 @@ def _name(parameter: click.Parameter) -> str:
 
 
 def _value(parameter: click.Parameter, message: str) -> str:
-    """Return the rule that a value violates. Click's own sentences quote the value first."""
+    """Return the rule that a value violates, without the value that Click's messages quote first."""
     message = message.removesuffix(".")
     kind, value = parameter.type, message.split("'")[1] if message.startswith("'") else message.split(" ")[0]
     if isinstance(kind, click.Choice) and " is not " in message:

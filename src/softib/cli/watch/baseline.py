@@ -25,7 +25,7 @@ def _options(function: Any) -> Any:
         "--accepted",
         metavar="RESULT",
         type=InputFile(),
-        help="Its measurements: the journal of softib accept, or its --json output.",
+        help="The measurements: the journal of softib accept, or its --json output.",
     )(function)
     function = click.option(
         "--rounds",

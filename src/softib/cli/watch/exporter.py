@@ -105,9 +105,9 @@ def command(
     others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md
     lists every metric.
 
-    Known devices that are down stay (softib_device_up, softib_link_up, softib_port_state), also
-    when the exporter is restarted, until it comes back or 'softib exporter forget SOURCE [NAME...]'
-    removes it: everything that is down, or the devices and ports named.
+    Known devices that are down keep their metrics (softib_device_up, softib_link_up, softib_port_state), even if the
+    exporter is restarted, until they are up again or 'softib exporter forget SOURCE [NAME...]' removes them: all that
+    are down, or only the devices and ports NAME.
 
     \b
     softib exporter pod                        # a fabric of 'softib up'

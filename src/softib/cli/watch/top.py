@@ -98,7 +98,9 @@ def _full_screen(view: TopView, every: float, rounds: int | None) -> None:
 
 
 class _Keys:
-    """Read the next key of stdin, waiting at most that many seconds ("": none, or the terminal's size changed)."""
+    """Reads the next key from stdin. A call waits at most ``seconds``, and returns "" if no key was pressed or the
+    terminal's size changed.
+    """
 
     def __init__(self) -> None:
         self.resized, self._wake = os.pipe()

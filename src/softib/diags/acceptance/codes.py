@@ -54,7 +54,7 @@ SLOW = {
         "compare its firmware and settings with its peers, check its temperature and counters",
     ),
 }
-"""Code by the part that the slow pairs share."""
+"""Finding code for each kind of part that slow pairs share."""
 HOST_UNMEASURED = code(
     "host-unmeasured",
     Severity.WARNING,

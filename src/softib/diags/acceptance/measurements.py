@@ -17,10 +17,11 @@ __all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named
 
 @dataclass(frozen=True)
 class PairTest:
-    """A test of pairs. ``latency``: the value is in microseconds, otherwise in Gb/s of payload;
-    ``both``: data is sent in both directions at the same time; ``loaded``: all pairs of a round
-    measure at the same time, otherwise each pair is alone on its links; ``beside``: part of the
-    round's pairs measure while the others send in both directions at full rate."""
+    """A test of pairs. ``latency``: the value is a latency in microseconds, otherwise a bandwidth in Gb/s of payload.
+    ``both``: both ends send at the same time. ``loaded``: all pairs of a round measure at the same time, otherwise each
+    pair is alone on its links. ``beside``: some pairs of the round measure while the others send in both directions at
+    full rate.
+    """
 
     name: str
     latency: bool
@@ -31,7 +32,7 @@ class PairTest:
 
     @property
     def unit(self) -> str:
-        """Unit of its values."""
+        """Unit of the test's values."""
         return "us" if self.latency else "Gb/s"
 
 
@@ -69,8 +70,9 @@ def tests_named(names: Iterable[str]) -> tuple[PairTest, ...]:
 
 @dataclass(frozen=True)
 class Failure:
-    """``end``: A failure. ``end``: row of :class:`Ends` that failed, -1 if no single end is at
-    fault. ``reason`` is one line."""
+    """A measurement that failed. ``end``: row of :class:`Ends` that failed, -1 if no single end is at fault.
+    ``reason``: one line.
+    """
 
     round: int
     test: str
@@ -80,7 +82,7 @@ class Failure:
     reason: str
 
     def named(self, ends: Ends) -> PairFailure:
-        """Return the failure with names."""
+        """Return the failure with names of hosts instead of rows."""
         host = ends.host[self.end] if self.end >= 0 else None
         return PairFailure(self.round, self.test, ends.name(self.source), ends.name(self.target), host, self.reason)
 
@@ -100,10 +102,10 @@ class PairFailure(Result):
 
 @dataclass(frozen=True)
 class Measurements:
-    """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and
-    ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit; ``part`` int64: for a
-    latency test beside bandwidth, the part of its round that measured at the same time (None:
-    unknown)."""
+    """``m`` measured values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and ``target``
+    int64 (rows of ``ends``), ``value`` float64 in the test's unit. ``part`` int64: in a latency test beside bandwidth,
+    the part of the round to which the pair belongs; pairs of one part measure at the same time (None: unknown).
+    """
 
     ends: Ends
     test: np.ndarray
@@ -119,8 +121,9 @@ class Measurements:
 
     @classmethod
     def of(cls, ends: Ends, rows: Iterable[Mapping[str, Any]], failures: Iterable[Failure] = ()) -> Measurements:
-        """Build from mappings with ``test``, ``round``, ``source``, ``target``, ``value`` and, if
-        known, ``part``."""
+        """Build measurements from mappings with the keys ``test``, ``round``, ``source``, ``target``, ``value`` and, if
+        known, ``part``.
+        """
         kept = list(rows)
         column = lambda key, kind: np.array([r[key] for r in kept], kind)
         return cls(
@@ -135,7 +138,7 @@ class Measurements:
         )
 
     def pairs(self, test: str) -> dict[tuple[str, str], float]:
-        """Return (source name, target name) → median of the measurements of the pair."""
+        """Return (source name, target name) → median of the pair's values in this test."""
         values: dict[tuple[str, str], list[float]] = {}
         for i in np.flatnonzero(self.test == test).tolist():
             key = self.ends.name(int(self.source[i])), self.ends.name(int(self.target[i]))

@@ -1,11 +1,9 @@
-"""Schedule of measurements in rounds: each round is a matching over all ports of a rail, and every
-class of pairs has its rounds.
+"""Schedule of measurements in rounds. A round gives each port of a rail a partner, in one class of pairs.
 
-All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle
-method, Lucas 1883, used for tournaments). A fabric of thousands of hosts needs fewer rounds to find
-its slow parts: some rounds of each class. The same method assigns the partners of these rounds,
-first to leaves, then to pods; the members of two groups are paired with a different shift each
-time.
+All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle method, Lucas 1883, used
+for tournaments). To find slow parts in a fabric of thousands of hosts, a few rounds of each class are enough. The same
+method pairs leaves, and then pods, in these rounds; the ports of two paired groups are matched with a different shift
+each time.
 """
 
 from __future__ import annotations
@@ -23,16 +21,17 @@ __all__ = ["CLASSES", "Ends", "Round", "class_of", "measuring_parts", "rounds_of
 CLASSES = ("same leaf", "across spine", "across core")
 """Classes of pairs, by the innermost group that contains both ports."""
 PARTS = 4
-"""Number of parts of a round; each measures latency while the other three load the fabric."""
+"""Number of parts of a round. One part at a time measures latency while the other three load the fabric."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """``n`` ports of channel adapters that measure. ``node``: NodeDescription (the host name if
-    there is no fabric); ``host``: name for the launcher; ``device``: libibverbs' name of the
-    adapter (``mlx5_0``; "": the first one); ``portnum`` int32; ``rail`` int32, position among the
-    host's ports; ``leaf`` and ``pod`` int32: numbers of the port's switch, and of the part of the
-    fabric below the top tier with that switch (0 everywhere: unknown)."""
+    """``n`` ports of channel adapters between which programs measure. ``node``: NodeDescription (the host name if no
+    fabric is given). ``host``: name for the launcher. ``device``: libibverbs' name of the adapter (``mlx5_0``; "": the
+    first adapter). ``portnum`` int32. ``rail`` int32: position among the host's ports. ``leaf`` int32: number of the
+    port's switch. ``pod`` int32: number of the part of the fabric below the top tier that contains this switch. Both
+    are 0 for all ports if they are unknown.
+    """
 
     node: tuple[str, ...]
     host: tuple[str, ...]
@@ -46,7 +45,7 @@ class Ends:
         return len(self.host)
 
     def name(self, row: int) -> str:
-        """Return for example ``node-1 mlx5_0``, with the portnum if it is not 1."""
+        """Return the name of a port, for example ``node-1 mlx5_0``; the portnum is added if it is not 1."""
         port = int(self.portnum[row])
         label = f"{self.host[row]} {self.device[row]}".strip()
         return label if port in (0, 1) else f"{label}[{port}]"
@@ -73,10 +72,11 @@ def class_of(ends: Ends, source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[Round]:
-    """Return the rounds: at most ``per_class`` for each class of pairs in the fabric (None: enough
-    for all pairs). Pairs are within one rail, and all rails use the same rounds. In a round every port
-    has a partner, except one per rail if their number is odd or the class allows no partner. Directions
-    alternate. Raises :class:`InputError` if no rail has two ports.
+    """Return the rounds: at most ``per_class`` for each class of pairs in the fabric (None: enough for all pairs).
+    Pairs are within one rail, and all rails measure in the same rounds. In a round every port has a partner, except one
+    port of each rail with an odd number of ports. A port for which the class of the round has no partner gets a partner
+    of another class. The direction of a pair alternates between rounds. Raises :class:`InputError` if no rail has two
+    ports.
     """
     if per_class is not None and per_class < 1:
         raise InputError(f"rounds={per_class}: use 1 or more for each class of pairs")
@@ -99,8 +99,7 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
 
 
 class _Matchings:
-    """Matchings of one rail at a level: 0 within leaves, 1 between leaves of a pod, 2 between
-    pods."""
+    """Matchings of one rail at a level. Level 0: within leaves; 1: between leaves of a pod; 2: between pods."""
 
     def __init__(self, ends: Ends, rows: np.ndarray, level: int, rng: np.random.Generator):
         self.ends, self.level = ends, level
@@ -119,7 +118,7 @@ class _Matchings:
         return max((_steps(len(units)) * max(map(len, units)) for units in self.parents if len(units) > 1), default=0)
 
     def pairs(self, r: int) -> list[tuple[int, int]]:
-        """Return round ``r``; ports without a partner in the class are paired with each other."""
+        """Return the pairs of round ``r``. Ports without a partner of this class are paired with each other."""
         pairs, left = [], []
         for units in self.parents:
             matched, alone = self._of(units, r)
@@ -168,17 +167,18 @@ def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def measuring_parts(n: int) -> np.ndarray:
-    """Return the part of each of ``n`` pairs of a round (int64[n]): one part measures latency while
-    the others load the fabric. -1 for a single pair."""
+    """Return the part of each of ``n`` pairs of a round (int64[n]; -1 if there is only one pair). One part at a time
+    measures latency while the others load the fabric.
+    """
     return np.arange(n) % min(PARTS, n) if n > 1 else np.full(n, -1)
 
 
 def sub_rounds(
     ends: Ends, one: Round, crossed: Sequence[Collection[int]] | None, at_once: int | None = None
 ) -> list[np.ndarray]:
-    """Split the round's pairs into parts whose pairs share no host and no link, so each is alone on
-    its path. ``crossed``: links that each pair crosses, in either direction (None: unknown, then only
-    ``at_once`` limits a part). At most ``at_once`` pairs per part.
+    """Split the round's pairs into parts whose pairs share no host and no link, so each is alone on its path.
+    ``crossed``: links that each pair crosses, in either direction (None: unknown; pairs may then share links).
+    ``at_once``: maximum number of pairs of a part.
     """
     parts: list[tuple[list[int], set[object]]] = []
     for i in range(len(one)):

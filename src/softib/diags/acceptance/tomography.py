@@ -1,11 +1,12 @@
-"""Find the parts that slow pairs have in common: explain measurements over paths by as few slow parts as possible.
+"""Finds the parts that slow pairs have in common: explains the measurements over paths with as few slow parts as
+possible.
 
-A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays
-of all parts (network tomography: Vardi 1996; for few bad links the smallest set that explains the
-bad paths, Duffield 2006). The method is greedy: each step blames the part that reduces the sum of
-unexplained absolute deviations most (a single outlier has no effect). A part is blamed only if its
-measurements rank significantly lower than the rest (Wilcoxon's rank sum, exact for few
-measurements), corrected for the number of examined parts and tests.
+A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays of all parts
+(network tomography: Vardi 1996; for few bad links the smallest set that explains the bad paths, Duffield 2006). The
+method is greedy: each step blames the part that most reduces the sum of unexplained absolute deviations (with absolute
+deviations, a single outlier has no effect). A part is blamed only if its measurements rank significantly lower than the
+rest, in Wilcoxon's rank-sum test (exact for few measurements) with a correction for the number of examined parts and
+tests.
 """
 
 from __future__ import annotations
@@ -22,23 +23,25 @@ LEVEL = 0.01
 LEAST_LOSS = 0.05
 """Minimum loss of bandwidth (share) for a part to be reported, even if the loss is significant."""
 LEAST_DELAY = 0.25
-"""The same for latency, as a share of the usual latency."""
+"""Minimum added latency, as a share of the usual latency, for a part to be reported."""
 LEAST_SCALE = 0.005
-"""Minimum relative spread of measurements, so that two equal values do not make a third infinitely
-unlikely."""
+"""Minimum relative spread of measurements. Without it, a third value would be infinitely unlikely after two equal
+values.
+"""
 EXACT_CELLS = 2_000_000
 """Maximum table size for exact counting of ranks."""
 MOST = 64
 """Maximum number of slow parts; a fabric with more slow parts has another problem."""
 MOST_REJECTED = 16
-"""Number of insignificant candidates after which the search ends; later ones explain even less."""
+"""Number of insignificant candidates after which the search ends. Later candidates explain even less."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """``p`` parts and the measurements whose paths cross each: ``row[first[k]:first[k + 1]]``,
-    ascending. ``weight`` float64[p]: if several parts explain the same measurements, the part with
-    the smallest weight is blamed."""
+    """``p`` parts, and the measurements whose paths cross them: ``row[first[k]:first[k + 1]]``, ascending, for part k.
+    ``weight`` float64[p]: if several parts explain the same measurements, the part with the smallest weight is
+    blamed.
+    """
 
     first: np.ndarray
     row: np.ndarray
@@ -54,10 +57,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class Blamed:
-    """A blamed part. ``loss``: median loss of its measurements, without the loss that other blamed
-    parts explain (share of the usual bandwidth, or added share of the usual latency).
-    ``measurements``: number of measurements that cross it; ``slow``: number of those that lose more
-    than half of ``loss``. ``probability`` of this result by chance, corrected for the number of tests."""
+    """A blamed part. ``loss``: median loss of the measurements that cross it, without the loss that other blamed parts
+    explain (as a share of the usual bandwidth, or as added share of the usual latency). ``measurements``: number of
+    measurements that cross it. ``slow``: number of these measurements that lose more than half of ``loss``.
+    ``probability`` of this result by chance, corrected for the number of tests.
+    """
 
     part: int
     loss: float
@@ -67,9 +71,10 @@ class Blamed:
 
 
 def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndarray:
-    """Return how much worse than usual each measurement is (float64[m], above 0 = worse): -ln of
-    measured over expected bandwidth, or measured over expected latency - 1, each minus its median, so a
-    model with a common error blames no part. NaN without an expectation or a value."""
+    """Return how much worse than usual each measurement is (float64[m]; above 0: worse). For bandwidth it is
+    -ln(measured / expected), for latency measured / expected - 1. The median is subtracted, so that an error common to
+    all expected values blames no part. NaN if the measured or expected value is unknown.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         good = (value > 0) & (expected > 0) & np.isfinite(value) & np.isfinite(expected)
         ratio = np.where(good, value / expected, np.nan)
@@ -81,9 +86,9 @@ def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndar
 
 
 def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: float = LEVEL) -> list[Blamed]:
-    """Return the slow parts of one test, starting with the largest. ``d`` float64[m] is the result
-    of :func:`deviation`. ``tests``: number of tests, for the correction. ``latency``: losses of a path
-    add up; otherwise the largest counts.
+    """Return the slow parts of one test, starting with the largest. ``d`` float64[m] is the result of
+    :func:`deviation`. ``tests``: number of tests, for the correction of significance. ``latency``: the losses along a
+    path add up; otherwise only the largest counts.
     """
     d = np.where(np.isfinite(d), d, 0.0)
     least = LEAST_DELAY if latency else -math.log1p(-LEAST_LOSS)
@@ -98,7 +103,8 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
         gain = _gains(d, explained, parts, owner, shift, latency) / scale
         gain[banned | (shift < least)] = -np.inf
         best = int(np.argmax(gain - 1e-6 * parts.weight)) if len(gain) else -1
-        # Each further part must pay for the choice among all parts (a code length, Rissanen 1978).
+        # Each further part must reduce the sum by more than the length of a code that names it among all parts
+        # (Rissanen 1978).
         if best < 0 or gain[best] <= math.log(len(parts) + 1):
             break
         rows = parts.rows(best)
@@ -117,8 +123,9 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
 
 
 def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarray, latency: bool) -> np.ndarray:
-    """Return the loss of most measurements of each part, without those that another blamed part
-    explains (bandwidth), or minus the loss that others explain (latency)."""
+    """Return the median loss of each part's measurements. For bandwidth, measurements that another blamed part explains
+    are left out; for latency, the loss that other parts explain is subtracted.
+    """
     left = d - explained if latency else d
     use = np.ones(len(parts.row), bool) if latency else explained[parts.row] == 0
     part, values = owner[use], left[parts.row[use]]
@@ -129,7 +136,7 @@ def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarr
     low, high = start + np.maximum(count - 1, 0) // 2, start + count // 2
     out = np.zeros(len(parts))
     some = count > 0
-    # The lower of two middle values: half of the measurements is not a majority.
+    # The lower of two middle values, because half of the measurements is not a majority.
     out[some] = np.minimum(values[low[some]], values[np.minimum(high[some], len(values) - 1)])
     return out
 
@@ -145,9 +152,10 @@ def _gains(
 
 
 def rank_sum(inside: np.ndarray, outside: np.ndarray) -> float:
-    """Return the one-sided probability that randomly drawn values rank as high as ``inside``
-    (Wilcoxon 1945): exact for few values, otherwise bounded by a sum of exponential order statistics,
-    whose tail is valid where that of the normal distribution is not."""
+    """Return the one-sided probability that randomly drawn values rank as high as ``inside`` (Wilcoxon 1945). It is
+    exact for few values. For more values it is an upper bound, from a sum of exponential order statistics: unlike the
+    normal approximation, this bound is valid far in the tail.
+    """
     n, m = len(inside), len(outside)
     if not n or not m:
         return 1.0

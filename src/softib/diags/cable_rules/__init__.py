@@ -1,5 +1,4 @@
-"""Rules that find bad cables in counters over time: one file per rule, thresholds in
-``thresholds.yaml``. Their input is :class:`~softib.diags.observations.Observations` and forwarding
-tables, read with MADs or from files; they have no access to the faults planted in a simulated
-fabric (enforced by an import contract).
+"""Rules that find bad cables in counters over time: one file per rule; thresholds are in ``thresholds.yaml``. Their
+input is :class:`~softib.diags.observations.Observations` and forwarding tables, read with MADs or from files. An import
+contract ensures that they cannot read the list of faults injected into a simulated fabric.
 """

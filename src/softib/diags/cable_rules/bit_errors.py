@@ -1,10 +1,10 @@
-"""Uncorrected bit errors per observed time: a ratio is reported only if the count is statistically
+"""Finds cables with uncorrected bit errors. A bit error ratio is reported only if the number of errors is statistically
 significant.
 
-SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC),
-IBA 16.1.3.5. On a line of R bit/s, n errors in T seconds are a ratio of n / (R T), with exact
-Poisson bounds. A clean link must be observed for 3 / (R floor) before it counts as clean: 125
-minutes at NDR and 1e-15, NVIDIA's figure.
+SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC), IBA 16.1.3.5. On a
+line of R bit/s, n errors in T seconds are a ratio of n / (R T), with exact Poisson bounds. A link without errors counts
+as clean after 3 / (R floor) seconds, where ``floor`` is the tolerated ratio: 125 minutes at NDR and 1e-15, which NVIDIA
+also states.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ CONFIDENCE = 0.95
 
 
 def symbol_errors(case: Case) -> Iterator[Suspicion]:
-    """Report cables with more received bit errors than the floor explains, over the whole time or
-    in one interval."""
+    """Report cables that received more bit errors than the tolerated ratio explains, over the whole time or in one
+    interval.
+    """
     usable = case.known(SYMBOL) & ~case.trained
     errors = np.where(usable, case.column(SYMBOL), 0.0)
     rates = np.unique(case.rates)
@@ -60,8 +61,9 @@ def symbol_errors(case: Case) -> Iterator[Suspicion]:
 def _surest(
     case: Case, errors: np.ndarray, bits: np.ndarray, total: float, all_bits: float
 ) -> tuple[float, float, float] | None:
-    """Return (errors, bits, confidence) of the whole time, or of the most significant interval;
-    None if nothing is significant."""
+    """Return (errors, bits, confidence) of the whole time, or of an interval if it is more significant; None if neither
+    is significant.
+    """
     floor = case.limits["ber_floor"]
     worst = int(errors.argmax())
     tried = [(total, all_bits), (float(errors[worst]), float(bits[worst]))]
@@ -99,7 +101,7 @@ def _of_cable(
         "direction": reason,
         **case.when(np.array(ends), SYMBOL),
     }
-    # The whole time: if the errors of a single interval are significant, use the ratio of that
+    # Report the ratio over the whole time; if the errors of a single interval are significant, the ratio of that
     # interval.
     text = (
         f"{case.link(row)}: {int(total[row]):,} bit errors into {case.location(row)} in {span_text(seconds)}, a "
@@ -113,14 +115,16 @@ def _of_cable(
 
 
 def needed_seconds(case: Case, gbps: float) -> float:
-    """Return how long a link of this rate must be observed without an error to show the floor: the
-    time in which three errors are expected at the floor."""
+    """Return the seconds for which a link of this rate must be observed without an error, to show that its bit error
+    ratio is below the tolerated one: at that ratio, three errors are expected in this time.
+    """
     return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
 
 
 def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion | None:
-    """Report all links that were observed too briefly in one finding: ``bits`` in ``seconds`` of
-    valid observation (float64[n])."""
+    """Report all links that were observed too briefly in one finding. ``bits``: bits on the line in ``seconds`` of
+    valid observation (float64[n] each).
+    """
     judged = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
     short = np.flatnonzero(judged & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
     if not len(short):
@@ -144,10 +148,11 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
 
 
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
-    """Report cables whose device states a bit error ratio after correction beyond its limit. The limits are NVIDIA's
-    levels for NDR links and links of unknown rate, and IBA's limit for other links. IBA's limit applies to the last
-    ratio in the chain of corrections: the symbol error ratio from HDR on, the effective one for earlier generations
-    (ibdiagnet's manual)."""
+    """Report cables for which a device states a bit error ratio after correction above the limit. For NDR links and
+    links of unknown rate the limits are NVIDIA's levels, for other links IBA's limit. IBA's limit applies to the ratio
+    after all corrections: the symbol error ratio from HDR on, the effective bit error ratio for earlier generations
+    (ibdiagnet's manual).
+    """
     speeds = [speed_name(r) for r in case.best_rate.tolist()]
     ndr = np.array([not s or s == "NDR" for s in speeds], bool)
     retransmits = np.array([SPEED_BY_NAME[s].code >= SPEED_BY_NAME["HDR"].code if s else False for s in speeds], bool)

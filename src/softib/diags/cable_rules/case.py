@@ -21,8 +21,8 @@ NS = 1e9
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Result of a rule: ``finding``, the row of the most likely port (-1: none), and the confidence
-    (0 to 1). ``cable``: the cable or one of its ends is at fault, so it counts in the search for common
+    """Result of a rule: ``finding``, the row of the port that is most likely at fault (-1: none), and the confidence (0
+    to 1). ``cable``: the cable or one of its ends is at fault, so this suspicion counts in the search for common
     causes.
     """
 
@@ -33,8 +33,7 @@ class Suspicion:
 
 
 class Case:
-    """Observations of a fabric, with the queries of the rules. Rows are those of
-    ``observations.ports``."""
+    """Observations of a fabric, and the queries that rules make. Rows are rows of ``observations.ports``."""
 
     def __init__(self, observations: Observations, limits: Thresholds, tables: ForwardingTables | None = None):
         self.obs = observations
@@ -85,7 +84,7 @@ class Case:
         return " ↔ ".join(map(str, self.ends(row)))
 
     def text(self, name: str, row: int) -> str:
-        """Return the reported text of this name for the port; "" if there is none."""
+        """Return the port's text with this name (:attr:`ObservedPorts.text`); "" if it is unknown."""
         column = self.ports.text.get(name)
         return "" if column is None else str(column[row])
 
@@ -93,8 +92,7 @@ class Case:
 
     @cached_property
     def cable(self) -> np.ndarray:
-        """Return the row that identifies the cable of each port: the smaller of its two ends
-        (int64[n])."""
+        """Return the row that identifies the cable of each port: the smaller row of the cable's two ends (int64[n])."""
         rows = np.arange(self.n)
         peer = np.asarray(self.ports.peer, np.int64)
         return np.where(peer >= 0, np.minimum(rows, peer), rows)
@@ -112,7 +110,7 @@ class Case:
 
     @cached_property
     def to_host(self) -> np.ndarray:
-        """Return which ports have a cable with a channel adapter at one end (bool[n])."""
+        """Return whether the cable of each port has a channel adapter at one end (bool[n])."""
         peer = self.ports.peer
         other = np.where(peer >= 0, self.ports.switch[np.maximum(peer, 0)], True)
         return np.asarray(~self.ports.switch | ~other)
@@ -120,13 +118,13 @@ class Case:
     # -- counters --
 
     def column(self, counter: str) -> np.ndarray:
-        """Return the increases as float64[k, n]; 0 if the counter does not exist."""
+        """Return the increase of the counter in each interval (float64[k, n]; 0 if the counter was not observed)."""
         increase = self.obs.increase.get(counter)
         shape = (self.obs.intervals, self.n)
         return np.zeros(shape) if increase is None else np.asarray(increase, np.float64)
 
     def known(self, counter: str) -> np.ndarray:
-        """Return where the increase is known (bool[k, n])."""
+        """Return whether the increase of the counter is known (bool[k, n])."""
         column = self.obs.known.get(counter)
         return np.zeros((self.obs.intervals, self.n), bool) if column is None else np.asarray(column, bool)
 
@@ -141,8 +139,9 @@ class Case:
 
     @cached_property
     def rates(self) -> np.ndarray:
-        """Return the data rate of each port in each interval in Gb/s (float64[k, n]): as observed,
-        otherwise from the current PortInfo."""
+        """Return the data rate of each port in each interval in Gb/s (float64[k, n]): the observed rate, or if there is
+        none, the rate of the port's last PortInfo.
+        """
         now = np.broadcast_to(np.asarray(self.ports.rate_gbps, np.float64), (self.obs.intervals, self.n))
         stated = self.obs.level.get("rate_gbps")
         return now if stated is None else np.where(np.isnan(stated), now, stated)
@@ -154,32 +153,34 @@ class Case:
 
     @cached_property
     def trained(self) -> np.ndarray:
-        """Return short intervals in which an end of the cable counted LinkDowned (bool[k, n]): the
-        errors may come from link training."""
+        """Return the short intervals in which an end of the cable counted LinkDowned, so that errors may come from link
+        training (bool[k, n]).
+        """
         here = self.column("link_downed_counter") > 0
         peer = self.ports.peer
         there = np.where(peer >= 0, here[:, np.maximum(peer, 0)], False)
         return np.asarray((here | there) & (self.span_s < self.limits["training_interval"]))
 
     def level(self, name: str) -> np.ndarray:
-        """Return a value that is not a counter (float64[k, n]); NaN if unknown."""
+        """Return the observed value ``name``, which is not a counter (float64[k, n]; NaN if unknown)."""
         column = self.obs.level.get(name)
         return np.full((self.obs.intervals, self.n), np.nan) if column is None else np.asarray(column, float)
 
     def stands(self, counter: str) -> np.ndarray:
-        """Return where the counter was saturated, so its increase is unknown (bool[k, n])."""
+        """Return whether the counter was saturated, so that its increase is unknown (bool[k, n])."""
         return np.asarray(self.level(f"stuck_{counter}") >= 1)
 
     def arrived(self, counter: str) -> np.ndarray:
-        """Return where the counter became saturated in the interval: it counted, by an unknown
-        amount (bool[k, n])."""
+        """Return whether the counter became saturated in the interval, so that it counted an unknown number of events
+        (bool[k, n]).
+        """
         return np.asarray(self.level(f"stuck_{counter}") == 2)
 
     # -- chances --
 
     @cached_property
     def probability(self) -> float:
-        """Return the allowed probability of a false alarm of one test of one port."""
+        """Return the allowed probability that one test of one port gives a false alarm."""
         return self.limits["false_alarms"] / max(1, self.n * (self.obs.intervals + 1))
 
     def too_many(self, n: float, mean: float) -> tuple[bool, float]:
@@ -189,8 +190,7 @@ class Case:
         return p < self.probability, 1.0 - min(1.0, p / max(self.probability, 1e-300) * self.limits["false_alarms"])
 
     def when(self, rows: np.ndarray, counter: str) -> dict[str, Any]:
-        """Return the first and last interval in which the counter rose on any of the rows, as clock
-        times in ns."""
+        """Return the clock times in ns of the first and last interval in which the counter rose on any of the rows."""
         rose = (self.column(counter)[:, rows] > 0).any(axis=1)
         at = np.flatnonzero(rose)
         if not len(at):
@@ -205,22 +205,23 @@ _SPEED_OF = {round(s.lane_data_gbps * lanes, 3): s for lanes in (12, 8, 2, 1, 4)
 
 
 def line_rate(gbps: float) -> float:
-    """Return the bits per second on the line of a link with ``gbps`` of data (8b/10b and 64b/66b
-    included)."""
+    """Return the bits per second on the line of a link with ``gbps`` of data: 8b/10b or 64b/66b coding adds bits."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return gbps * 1e9 * (speed.lane_gbps / speed.lane_data_gbps if speed else 66 / 64)
 
 
 def speed_name(gbps: float) -> str:
-    """Return the generation of a link with ``gbps`` of data ("" if none fits); four lanes are
-    preferred."""
+    """Return the generation of a link with ``gbps`` of data ("" if no generation has this rate). If several widths
+    match, four lanes are assumed.
+    """
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.name if speed else ""
 
 
 def signalling_rate(gbps: float) -> float:
-    """Return the signalling rate of one lane, in bit/s, of a link with data rate ``gbps``. Where
-    several widths fit, four lanes are assumed."""
+    """Return the signalling rate of one lane, in bit/s, of a link with data rate ``gbps``. If several widths match,
+    four lanes are assumed.
+    """
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.lane_gbps * 1e9 if speed else gbps * 1e9 * 66 / 64 / 4
 
@@ -234,16 +235,16 @@ def span_text(seconds: float) -> str:
 
 
 ONE_SIDED = 10.0
-"""Ratio of errors from which only one direction counts as bad (chosen by softib).
-"""
+"""Ratio between the errors of the two directions from which only one direction counts as bad (chosen by softib)."""
 WARM = 10.0
 """Temperature difference in degrees from which the warmer module is more likely at fault (10 in
 pdr_deterministic_plugin)."""
 
 
 def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple[int, str]:
-    """Return (row of the end to start with, reason) for the cable at ``row``, from the ``errors``
-    that each port received (float64[n]); ``stated`` bool[k, n]: where they are known."""
+    """Return (row of the end to inspect first, reason) for the cable at ``row``. ``errors`` float64[n]: errors that
+    each port received. ``stated`` bool[k, n]: whether they are known.
+    """
     peer = int(case.ports.peer[row])
     if peer < 0:
         return row, "the other end was not observed: cable, or either module"

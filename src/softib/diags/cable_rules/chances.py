@@ -1,5 +1,6 @@
-"""Probabilities for the rules, without a statistics library: exact Poisson tails and bounds,
-hypergeometric tails."""
+"""Probabilities for the rules, computed without a statistics library: exact Poisson tails and bounds, and
+hypergeometric tails.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +9,7 @@ import math
 __all__ = ["hypergeometric_tail", "poisson_lower", "poisson_tail", "poisson_upper"]
 
 EXACT = 10_000
-"""Largest count with exact bounds; above it the normal distribution is used (error below 0.1 %).
-"""
+"""Largest count for which bounds are exact. For larger counts the normal distribution is used (error below 0.1 %)."""
 TINY = 1e-17
 
 
@@ -21,7 +21,7 @@ def poisson_tail(n: int, mean: float) -> float:
         return 0.0
     if mean < n:
         return min(1.0, _term(n, mean) * _series(mean, n))
-    # The mean is n or more: the complement is the smaller sum.
+    # The mean is n or more, so the complement has fewer terms.
     total, part, k = 0.0, 1.0, n - 1
     while k >= 0 and part > TINY * max(total, 1.0):
         total += part
@@ -46,8 +46,9 @@ def _series(mean: float, n: int) -> float:
 
 
 def poisson_lower(n: int, probability: float) -> float:
-    """Return the exact lower bound of the mean for a count of ``n`` with this probability (Garwood
-    1936)."""
+    """Return the exact lower bound of the mean after a count of ``n`` (Garwood 1936). ``probability``: chance of such a
+    count or a larger one at this mean.
+    """
     if n <= 0:
         return 0.0
     if n > EXACT:
@@ -56,7 +57,9 @@ def poisson_lower(n: int, probability: float) -> float:
 
 
 def poisson_upper(n: int, probability: float) -> float:
-    """Return the exact upper bound of the mean for a count of ``n`` with this probability."""
+    """Return the exact upper bound of the mean after a count of ``n``. ``probability``: chance of such a count or a
+    smaller one at this mean.
+    """
     if n > EXACT:
         return n + _normal(probability) * math.sqrt(n)
     most = n + 20.0 * math.sqrt(n + 1.0) - math.log(probability) + 10.0
@@ -69,7 +72,7 @@ def _normal(probability: float) -> float:
 
 
 def _solve(rises: object, low: float, high: float) -> float:
-    """Return the zero of a function that rises from ``low`` to ``high``."""
+    """Return the zero of a function that increases between ``low`` and ``high``."""
     assert callable(rises)
     for _ in range(100):
         middle = 0.5 * (low + high)

@@ -1,6 +1,6 @@
-"""Several bad cables with a common cause: a switch, chassis, module, batch, vendor, device or
-firmware. Of N cables K are suspected. A group of n cables with k suspects is reported if that is
-unlikely by accident (hypergeometric tail, times the number of examined groups).
+"""Finds a common cause of several bad cables: a switch, chassis, module, batch, vendor, device or firmware. Of N
+cables, K are suspected. A group of n cables, of which k are suspected, is reported if k is unlikely to be so large by
+accident (hypergeometric tail, times the number of examined groups).
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ KINDS = {
     "device": "device",
     "vendor": "devices of",
 }
-"""Texts that ports report, from the narrowest cause to the widest, and their names in messages."""
+"""Texts of ports that group cables, from the narrowest cause to the widest, each with its name in messages."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """``cables`` (rows) that share ``name`` of ``kind``, and their locations ``where``."""
+    """``cables`` (rows) that share a part or property, for example the vendor: ``kind`` is what they share, ``name``
+    its value, ``where`` the cables' locations.
+    """
 
     kind: str
     name: str
@@ -46,8 +48,9 @@ class _Group:
 
 
 def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Suspicion, frozenset[int]]]:
-    """Return (the group's finding, the cables (rows of :attr:`Case.cable`) that it explains), the
-    most significant first."""
+    """Return (the finding about a group, the cables that it explains, as rows of :attr:`Case.cable`), the most
+    significant first.
+    """
     suspects = np.unique(case.cable[[s.port for s in suspicions if s.cable and s.port >= 0]])
     total = len(case.cables)
     if len(suspects) < case.limits["group_least"] or not total:
@@ -94,7 +97,7 @@ def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probabi
 
 
 def _groups(case: Case) -> Iterator[_Group]:
-    """Return all groups: by switch, then by the texts of both ends."""
+    """Return all groups: the cables of each switch, then the cables with a common text at either end."""
     cables = case.cables
     peer = np.asarray(case.ports.peer, np.int64)[cables]
     ends = np.stack([cables, np.where(peer >= 0, peer, cables)])

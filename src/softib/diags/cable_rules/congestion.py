@@ -1,11 +1,11 @@
-"""Find the cause of congestion: follow PortXmitWait through the forwarding tables to the root of a
-congestion tree. A port waits because the next port grants no credits (IBA 7.9, 16.1.3.5). If the
-next port is on a switch, some egress ports of the switch hold the received packets; the forwarding
-tables identify them. The *root* of the tree is a port whose waiting no further port explains. A
-root has one of three causes. It sends at its full rate while busy: a **hot spot by traffic**, many
-senders for one link, which is not a fault. Or it waits, and the next device is a host: a **slow
-receiver**. Or no later port is busy or waits: the switch port at its other end does not drain its
-buffer. *Branches* are the ports between root and hosts; *victims* are the hosts with waiting ports.
+"""Finds the cause of congestion: follows PortXmitWait through the forwarding tables to the root of a congestion tree. A
+port waits because the next port grants no credits (IBA 7.9, 16.1.3.5). If the next port is on a switch, some egress
+ports of the switch hold the received packets; the forwarding tables identify these ports. The *root* of the tree is a
+port whose waiting is not explained by a port after it. A root has one of three causes. If it sends at its full rate
+while it has packets, it is a **hot spot by traffic**: many senders share one link, which is not a fault. If it waits
+and the next device is a host, that host is a **slow receiver**. If it waits for a switch on which no port is busy or
+waits, that switch does not drain its buffer. *Branches* are the ports between root and hosts; *victims* are the hosts
+whose ports wait.
 """
 
 from __future__ import annotations
@@ -48,22 +48,23 @@ PACKETS_DISCARDED = code(
 WAIT, DATA, DOWNED = "port_xmit_wait", "port_xmit_data", "link_downed_counter"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
-"""Maximum number of intervals to analyse; those with the most waiting are used."""
+"""Maximum number of intervals to analyse. If there are more, those in which ports waited most are used."""
 BEHIND = 0.9
-"""Minimum share of a port's waiting time during which the port that it waits for must send or wait.
-(All of the time, minus the headers that PortXmitData does not count.)"""
+"""Minimum share of a port's waiting time during which the port that it waits for must send or wait. (It would be 1 if
+PortXmitData counted all headers.)
+"""
 SAME = 0.9
 """Ratio from which two ports count as equally busy."""
 LONGEST = 63
 """Maximum hops of a path (IBA 14.2.1.2)."""
 SLOWER = 0.75
-"""A link below this share of its peers' rate is slow."""
+"""Share of its peers' rate below which a link is slow."""
 SLOW, FAST, STUCK = "slow", "hot", "stuck"
 
 
 @dataclass
 class _Root:
-    """A root: its ``kind``, its intervals, and the ports that wait for it (share of the time, by row)."""
+    """A root: its ``kind``, its intervals, and for the row of each port that waits for it, the share of the time."""
 
     row: int
     kind: str
@@ -74,8 +75,9 @@ class _Root:
 
 
 def congestion_roots(case: Case) -> Iterator[Suspicion]:
-    """Report roots of congestion trees over all intervals, the root of longest duration first, and
-    ports that discard packets without a root."""
+    """Report the roots of congestion trees over all intervals, the root with the longest duration first; then ports
+    that discard packets although no root explains it.
+    """
     wait, busy = _shares(case)
     blocked = _blocked(case)
     roots: dict[tuple[int, str], _Root] = {}
@@ -93,8 +95,9 @@ def congestion_roots(case: Case) -> Iterator[Suspicion]:
 
 
 def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return (share of each interval that each port waited, share of its data rate that it sent),
-    float64[k, n]."""
+    """Return (share of each interval during which each port waited, sent data as a share of the port's data rate),
+    float64[k, n] each.
+    """
     tick = case.level("tick_symbols")
     tick = np.where(np.isnan(tick), case.limits["tick_symbols"], tick)
     per_tick = np.zeros_like(case.rates)
@@ -124,7 +127,7 @@ def _was_down(case: Case, k: int) -> np.ndarray:
 
 
 class _Interval:
-    """An interval in which each waiting port is followed to the port that it waits for."""
+    """One interval, in which each waiting port is traced to the port that it waits for."""
 
     def __init__(
         self,
@@ -136,8 +139,7 @@ class _Interval:
     ):
         self.case, self.found, self.k = case, roots, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
-        # A port that sent nothing while its link was down may have been busy before: the interval
-        # is unknown.
+        # A port whose link was down for part of the interval may have been busy in the rest: its data rate is unknown.
         self.sent_known = case.known(DATA)[k] & ~_was_down(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
@@ -164,7 +166,7 @@ class _Interval:
         if peer < 0:
             return []
         if not ports.switch[peer]:
-            # Switch port to a host: only the host determines how fast it drains.
+            # A switch port that leads to a host: only the host determines how fast this port drains.
             share = self.busy[row] / max(self.busy[row] + self.wait[row], 1e-12)
             self.kinds[row] = [(row, FAST if share >= self.case.limits["saturated"] else SLOW)]
             return self.kinds[row]
@@ -177,7 +179,7 @@ class _Interval:
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            in_sum = float(held[onwards].sum())  # one after the other, as in the phases of a shuffle
+            in_sum = float(held[onwards].sum())  # one port after another, as in the phases of a shuffle
             if not roots and in_sum >= BEHIND * self.wait[row]:
                 roots = {(self._receiver(q), FAST) for q in onwards if held[q] >= self.limit}
             elif not roots and onwards and self.sent_known[onwards].all():
@@ -187,8 +189,9 @@ class _Interval:
         return self.kinds[row]
 
     def _receiver(self, row: int) -> int:
-        """Return the last port that is as busy as the port where the flows join: towards a single
-        receiver all following links are full."""
+        """Return the last port that is as busy as ``row``, where the flows join. If all flows have one receiver, every
+        link from there to the receiver is full.
+        """
         for _ in range(LONGEST):
             peer = int(self.case.ports.peer[row])
             if peer < 0 or not self.case.ports.switch[peer]:
@@ -200,8 +203,9 @@ class _Interval:
         return row
 
     def _onwards(self, row: int, peer: int) -> list[int]:
-        """Return the next egress ports of traffic out of ``row``; without tables, all ports of that
-        switch except the ingress port."""
+        """Return the egress ports, on the switch of ``peer``, of traffic that leaves through ``row``. If the forwarding
+        tables are unknown, these are all ports of that switch except the ingress port.
+        """
         case, ports = self.case, self.case.ports
         guid = int(ports.node_guid[peer])
         if case.tables is None or case.tables.row(guid) < 0:
@@ -273,8 +277,9 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
 
 
 def _could(case: Case, row: int) -> tuple[float, str]:
-    """Return the possible rate of the link, and its source: both ends if PortInfo states their
-    capabilities (an adapter of an older generation is not a fault), otherwise the peers."""
+    """Return the rate that the link could have, and its source. It is what both ends support, if PortInfo states their
+    capabilities (an adapter of an older generation is not a fault), otherwise the rate of the peers.
+    """
     stated = case.level("best_gbps")[:, row]
     stated = stated[~np.isnan(stated)]
     return (float(stated[-1]), "both ends could") if len(stated) else (_usual_rate(case, row), "its peers")
@@ -288,8 +293,7 @@ def _usual_rate(case: Case, row: int) -> float:
 
 
 def _discards(case: Case, accused: set[int]) -> Iterator[Suspicion]:
-    """Report ports that discard packets although their link is up, unless a congestion tree
-    explains it."""
+    """Report ports that discard packets although their link is up, unless a congestion tree explains the discards."""
     lost = np.maximum(case.column(DISCARDS) - case.column(INACTIVE), 0.0)
     lost[case.trained] = 0.0
     rate = np.divide(lost, case.span_s, out=np.zeros_like(lost), where=case.span_s > 0)

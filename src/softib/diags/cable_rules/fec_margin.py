@@ -1,6 +1,6 @@
-"""Margin of forward error correction: corrected symbols per time give the bit error ratio before
-FEC. PAM4 lanes always have errors; RS(544,514) corrects 15 symbols of a codeword, and links are
-specified for a ratio of 2.4e-4 before FEC.
+"""Finds links with little margin of forward error correction (FEC). The bit error ratio before FEC is computed from the
+corrected symbols per time. PAM4 lanes always have errors. RS(544,514) corrects up to 15 symbols of a codeword, and
+links are specified for a ratio of 2.4e-4 before FEC.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BINS = tuple(f"fec_codewords_{k}" for k in range(16))
 
 
 def fec_histogram(case: Case) -> Iterator[Suspicion]:
-    """Report cables on which a codeword had at least the threshold's share of correctable symbols."""
+    """Report cables on which a codeword used at least the threshold's share of the symbols that FEC can correct."""
     limit = last_known(case, "fec_corrects")
     if not np.isfinite(limit).any():
         return
@@ -72,13 +72,14 @@ LINK_PRE_FEC_ERRORS = code(
     "be lost",
 )
 CORRECTED = "port_fec_corrected_symbol_ctr"
-"""32 bits: at a normal ratio of 1e-8 the counter is saturated after 12 days of 4x NDR, at 1e-3
-after 10 s."""
+"""A counter of 32 bits: on a 4x NDR link it saturates after 12 days at a normal ratio of 1e-8, and after 10 s at
+1e-3.
+"""
 
 
 def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corrected symbols in each interval (float64[k, n]), and where they are known
-    (bool[k, n]): from the histogram of codewords, whose bins have 64 bits, otherwise from
+    """Return the corrected symbols in each interval (float64[k, n]), and whether they are known (bool[k, n]). They are
+    computed from the histogram of codewords, whose bins have 64 bits, or if there is none, from
     PortFECCorrectedSymbolCtr (32 bits; a lower bound once it saturates).
     """
     counted, symbols = case.known(CORRECTED), case.column(CORRECTED)
@@ -90,8 +91,9 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def corrected_and_bits(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the corrected symbols and the bits of each interval (float64[k, n] each; 0 where they are unknown or
-    the link trained), and where the symbols are known (bool[k, n])."""
+    """Return the corrected symbols and the transferred bits of each interval (float64[k, n] each; 0 if the symbols are
+    unknown or the link trained), and whether the symbols are known (bool[k, n]).
+    """
     symbols, counted = corrected_symbols(case)
     usable = counted & ~case.trained
     symbols = np.where(usable, symbols, 0.0)
@@ -102,8 +104,9 @@ def corrected_and_bits(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fec_margin(case: Case) -> Iterator[Suspicion]:
-    """Report cables whose bit error ratio before FEC is near or above the limit, from counters or
-    from the device's own ratio."""
+    """Report cables whose bit error ratio before FEC is near or above the limit. The ratio is computed from counters,
+    or stated by the device.
+    """
     symbols, bits, readable = corrected_and_bits(case)
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)

@@ -1,8 +1,6 @@
-"""Prediction from days of corrected symbols: a bit error ratio before FEC that grows steadily will reach the limit.
-
-The logarithm of the ratio is fitted with a line in time. The common trend of all links (the room's
-temperature) is removed first, and the second half of the time must show the growth, too: a single step
-is not a trend.
+"""Predicts, from days of corrected symbols, when a steadily growing bit error ratio before FEC will reach the limit. A
+line in time is fitted to the logarithm of the ratio. First, the common trend of all links (the room's temperature) is
+removed. The growth must also be visible in the second half of the time, because a single step is not a trend.
 """
 
 from __future__ import annotations
@@ -23,16 +21,18 @@ FEC_TREND = code(
 )
 DAY_S = 86400.0
 PARTS = 24
-"""Equal parts of the time, each with one ratio."""
+"""Number of equal parts of the time, for each of which one ratio is computed."""
 LEAST_PARTS = 16
 LEAST_SYMBOLS = 100.0
-"""Corrected symbols of a part from which its ratio counts: a tenth of uncertainty."""
+"""Minimum number of corrected symbols in a part for its ratio to count: its uncertainty is then a tenth."""
 COMMON_LINKS = 8
-"""Number of links from which a common change is removed."""
+"""Minimum number of links for the removal of their common trend."""
 
 
 def fec_trend(case: Case) -> Iterator[Suspicion]:
-    """Report cables whose bit error ratio before FEC will reach the limit within the threshold's days."""
+    """Report cables whose bit error ratio before FEC will reach the limit within the number of days in the
+    thresholds.
+    """
     begin_ns = case.obs.begin_ns[case.obs.end_ns > case.obs.begin_ns]
     if not len(begin_ns):
         return
@@ -72,8 +72,9 @@ def fec_trend(case: Case) -> Iterator[Suspicion]:
 
 
 def _ratios(case: Case, begin_ns: int, span_s: float) -> np.ndarray:
-    """Return the logarithm of the ratio in each part of the time, without the common trend of links.
-    float64[parts, n]"""
+    """Return the logarithm of the ratio in each part of the time (float64[parts, n]), without the common trend of all
+    links.
+    """
     symbols, bits, _ = corrected_and_bits(case)
     middle_s = (case.obs.begin_ns / 2 + case.obs.end_ns / 2 - begin_ns) / 1e9
     part = np.clip(middle_s / span_s * PARTS, 0, PARTS - 1).astype(np.int64)
@@ -92,9 +93,10 @@ def _ratios(case: Case, begin_ns: int, span_s: float) -> np.ndarray:
 
 
 def _lines(days: np.ndarray, ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return least squares through the known parts of each port: slope a day, slope over its
-    standard error, and the value at the last part. float64[n] each; NaN if less than three parts
-    are known."""
+    """Fit a line to the known parts of each port with least squares. Return its slope per day, its slope divided by the
+    slope's standard error, and its value at the last part (float64[n] each; NaN if fewer than three parts are
+    known).
+    """
     stated = ~np.isnan(ratio)
     count = stated.sum(axis=0)
     y = np.where(stated, ratio, 0.0)

@@ -1,5 +1,6 @@
-"""Environment variables that prevent a program from using the HCAs. They explain a job without
-traffic, but are not findings by themselves."""
+"""Environment variables that prevent a program from using the HCAs. They explain why a job has no traffic on the HCAs,
+but are not findings by themselves.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ VERBS_TLS = frozenset(
         "dc_mlx5",
     }
 )
-"""Transports and aliases over verbs in ``UCX_TLS`` (UCX 1.13, ``ucx_info -c -f``)."""
+"""Names in ``UCX_TLS`` of transports that use verbs, and of their aliases (UCX 1.13, ``ucx_info -c -f``)."""
 VERBS_PML = frozenset({"ucx", "cm", "yalla"})
 VERBS_BTL = frozenset({"openib", "uct", "ofi"})
 """Components of Open MPI 4.1 (ompi_info) that can use an HCA."""
@@ -54,7 +55,7 @@ class JobProcess(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment at its start."""
+        """Environment at the process's start."""
 
 
 def _items(value: str) -> list[str]:
@@ -67,7 +68,7 @@ def _number(env: Mapping[str, str], name: str) -> bool:
 
 
 def _positive(env: Mapping[str, str], name: str) -> list[str]:
-    """Return the items of an inclusion list; empty if it is unset or an exclusion list (``^``)."""
+    """Return the items of the list in variable ``name``; empty if it is unset or lists exclusions (``^``)."""
     items = _items(env.get(name, ""))
     return [] if items and items[0].startswith("^") else items
 
@@ -79,8 +80,8 @@ def _no_ucx_transport(env: Mapping[str, str]) -> bool:
     if items[0].startswith("^"):
         left_out = {items[0][1:], *items[1:]}
         return "ib" in left_out or left_out >= {"rc", "ud", "dc"}
-    # A transport may have an auxiliary one after a colon; a backslash before a name means only that
-    # name.
+    # A colon after a transport's name introduces an auxiliary transport. A backslash before a name excludes its
+    # aliases.
     return not any(x.lstrip("\\").partition(":")[0] in VERBS_TLS for x in items)
 
 
@@ -108,8 +109,9 @@ VARIABLES: tuple[tuple[tuple[str, ...], Callable[[Mapping[str, str]], bool]], ..
     (("OMPI_MCA_pml", "OMPI_MCA_btl"), _no_ompi_component),
     (("FI_PROVIDER",), _no_provider),
 )
-"""Variables, each with a test whether its value prevents a program from using verbs (NCCL user
-guide, "Environment variables"; UCX, Open MPI and libfabric as above)."""
+"""Variables, each with a function that returns whether its value prevents a program from using verbs (NCCL user guide,
+"Environment variables"; UCX, Open MPI and libfabric as above).
+"""
 
 
 def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -122,8 +124,9 @@ def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """Return ``NAME=value`` -> the processes (``host: command (PID)``) with this variable, ordered
-    by host and PID."""
+    """Return, for each variable that prevents the use of HCAs, ``NAME=value`` -> the processes (``host: command
+    (PID)``) with this value, ordered by host and PID.
+    """
     by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for text in off_hcas(p.environment):
@@ -143,8 +146,9 @@ MPI). NCCL with verbs uses its variable only for bootstrap, so the variable is n
 
 
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """Return ``NAME=value`` of variables that direct sockets to IPoIB interfaces (``ib0``,
-    ``ibp3s0``) -> the processes with this variable, like :func:`explained`."""
+    """Return, for each variable that directs sockets to an IPoIB interface (``ib0``, ``ibp3s0``), ``NAME=value`` -> the
+    processes with this value, as :func:`explained` does.
+    """
     by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for name in INTERFACES:

@@ -1,8 +1,7 @@
-"""Jobs that do not use the HCAs of their hosts: an unintended fallback to TCP
-(``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport excluded from UCX). Counters
-do not show the reason for which a program sends its packets. They show two facts: the data counters
-of all hosts of a job do not change while it runs, or change far less than those of other jobs'
-hosts; and the kind of packets that are sent.
+"""Finds jobs that do not use the HCAs of their hosts, because they unintentionally fall back to TCP
+(``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport excluded from UCX). Counters do not show which
+program sent packets, but they show two facts. The data counters of all hosts of a job do not change while it runs, or
+change far less than those of other jobs' hosts. The size of the packets, and multicasts among them, indicate IPoIB.
 """
 
 from __future__ import annotations
@@ -40,30 +39,30 @@ OCTETS = 4
 """Bytes per unit of PortXmitData (IBA 16.1.3.5)."""
 LEVEL = 1e-3
 EXPLAINED = 0.99
-"""Confidence if counters do not change and the environment explains it (chosen by softib)."""
+"""Confidence if counters do not change and an environment variable explains why (chosen by softib)."""
 LEAST_OTHERS = 4
-"""Minimum number of other jobs' hosts with traffic for a comparison."""
+"""Minimum number of hosts with traffic in other jobs for a comparison."""
 IPOIB_PACKET = 2044 + 4 + 8 + 12 + 8 + 4
-"""Counted bytes of a full IPoIB packet in datagram mode with an MTU of 2,048 bytes (RFC 4391: 2,044
-of IP, 4 of its header; LRH, BTH, DETH, ICRC)."""
+"""Bytes that counters count for a full IPoIB packet in datagram mode with an MTU of 2,048 bytes: 2,044 of IP and 4 of
+the IPoIB header (RFC 4391), then LRH, BTH, DETH and ICRC.
+"""
 
 
 @dataclass(frozen=True)
 class JobPorts:
-    """A job, with host, NodeGUID and portnum of each of its adapters' ports."""
+    """A job, with the host, NodeGUID and portnum of each port of its adapters."""
 
     name: str
     ports: Sequence[tuple[str, int, int]]
 
 
 ProcessesOf = Callable[[str, Sequence[str]], Iterable[JobProcess]]
-"""(job, its hosts) -> its processes with a readable environment."""
+"""(job, its hosts) -> the processes of the job whose environment is readable."""
 
 
 def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = lambda job, hosts: ()) -> list[Finding]:
-    """Report each job of several hosts whose HCAs carry no data, or far less than those of other
-    jobs. ``processes`` is called only for such jobs: variables that prevent a program from using
-    the HCAs explain the finding.
+    """Report each job of several hosts whose HCAs carry no data, or far less than those of other jobs. ``processes`` is
+    called only for such jobs; the finding then names environment variables that prevent the use of HCAs.
     """
     if not jobs or not case.n or not case.obs.intervals:
         return []
@@ -76,7 +75,7 @@ def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = l
 
 
 def _moved(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return (bytes in both directions, seconds for which both are known), by port."""
+    """Return, for each port, the bytes in both directions, and the seconds for which both directions are known."""
     names = ("port_xmit_data", "port_rcv_data")
     both = case.known(names[0]) & case.known(names[1])
     total = sum((np.where(both, case.column(n), 0.0).sum(axis=0) for n in names), np.zeros(case.n))
@@ -139,8 +138,9 @@ def _judged(
 
 
 def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
-    """Return the median packet size in bytes of other jobs with larger packets than IPoIB's; 0 if
-    fewer than half of them have larger packets."""
+    """Return the median packet size in bytes of the other jobs whose packets are larger than IPoIB's; 0 if fewer than
+    half of the other jobs have larger packets.
+    """
     sizes = []
     for job in others:
         rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
@@ -195,13 +195,14 @@ def _text(
 
 
 def _probability(n: int, below: int, others: int) -> float:
-    """Return the probability that the ``n`` hosts of a job are by accident the slowest of all
-    except ``below`` others (rank test: every choice of n hosts is equally likely)."""
+    """Return the probability that, by accident, at most ``below`` hosts of other jobs are slower than one of the ``n``
+    hosts of a job (rank test: every choice of n hosts is equally likely).
+    """
     return math.comb(n + below, n) / math.comb(n + others, n)
 
 
 def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
-    """Return a description of the sent packets, if counters show it."""
+    """Return evidence about the sent packets, as far as counters show it."""
     at = np.array(rows, np.int64)
     sent = float(case.column("port_xmit_pkts")[:, at].sum())
     figures: dict[str, Any] = {}
@@ -214,7 +215,9 @@ def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def _like_ipoib(evidence: Mapping[str, Any]) -> str:
-    """Return whether packets look like IPoIB's: small, with multicasts. Counters do not prove it."""
+    """Return a text for the message if packets look like IPoIB's (small, with multicasts), otherwise "". Counters do
+    not prove that they are.
+    """
     size = evidence.get("octets_per_packet", 0)
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:
         return (
@@ -225,7 +228,9 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
 
 
 def _because(variables: Mapping[str, Sequence[str]]) -> str:
-    """Return the end of a sentence: the variables that explain the traffic, and a process with these variables."""
+    """Return the end of the message: the variables that explain the missing traffic, and a process with the first of
+    them.
+    """
     if not variables:
         return ""
     first = next(iter(variables.values()))

@@ -1,5 +1,6 @@
-"""Run all rules over observations: one finding per cable, one for a common cause of several cables,
-and advice."""
+"""Runs all rules over observations. Returns one finding per bad cable, or one for several cables with a common cause,
+and advises which cables to isolate.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +54,20 @@ RULES = (
     stuck_counters,
     unknown_counters,
 )
-"""Functions from a :class:`~softib.diags.cable_rules.case.Case` to suspicions, in the order in
-which they run. If several of the most severe findings are about one cable, the first of them
-leads."""
+"""The rules in the order in which they run. Each takes a :class:`~softib.diags.cable_rules.case.Case` and returns
+suspicions. If several suspicions of the same severity are about one cable, the first of them is the finding and the
+others become its evidence.
+"""
 
 ISOLATED_CODES = frozenset(
     {"link-bit-errors", "link-pre-fec-errors", "link-packet-errors", "link-flaps", "flow-control-errors"}
 )
-"""Findings about a cable that can be isolated. A slow host's cable is not one of them.
-"""
+"""Codes of findings after which the cable may be isolated. The cable of a slow host is not isolated."""
 
 
 @dataclass
 class _Cost:
-    """Cost of isolating a cable in the observed fabric without the cables that are already
-    isolated."""
+    """Cost of isolating a cable in the observed fabric, from which the already isolated cables are removed."""
 
     case: Case
 
@@ -81,13 +81,12 @@ class _Cost:
         self.before = self._cut_off()
 
     def _cut_off(self) -> int:
-        """Return the nodes outside of the largest part."""
+        """Return the number of nodes outside the largest connected part."""
         part = components(self.nodes, self.a[self.kept], self.b[self.kept])
         return self.nodes - int(np.bincount(part, minlength=1).max())
 
     def without(self, cable: int) -> dict[str, Any] | None:
-        """Return the cost of removing ``cable`` (it stays removed); None if its two nodes are not
-        known."""
+        """Remove ``cable`` and return the cost of that. Return None if the two nodes of the cable are not known."""
         at = np.flatnonzero(self.rows == cable)
         if not len(at):
             return None
@@ -110,9 +109,9 @@ class _Cost:
 
 
 def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """Add ``isolate`` to the evidence of suspicions against cables: whether the cable should be
-    isolated now, and the cost. At most max(10, 0.5 % of the cables) at once, errors before
-    warnings, the most certain first. The cost of each assumes that earlier ones are isolated.
+    """Add ``isolate`` to the evidence of suspicions against cables: whether to isolate the cable now, and the cost. At
+    most max(10, 0.5 % of the cables) are isolated at once: errors before warnings, the most certain first. The cost of
+    a cable assumes that the cables before it are isolated.
     """
     most = int(max(case.limits["isolations_at_least"], math.ceil(case.limits["isolations_share"] * len(case.cables))))
     order = sorted(
@@ -142,7 +141,7 @@ def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
 JobsOn = Callable[[int, int], Sequence[str]]
 """(NodeGUID, portnum) -> names of the jobs whose traffic crosses the cable there."""
 SHOWN = 3
-"""Maximum number of jobs in a message; the evidence has all."""
+"""Maximum number of jobs in a message. The evidence names all jobs."""
 LEADS = (
     "module-tx-power",
     "module-rx-power",
@@ -156,7 +155,8 @@ LEADS = (
     "flow-control-errors",
     "counter-overflow",
 )
-"""Order of findings of one severity about one cable: the first leads, the others follow from it.
+"""Order of codes for findings of one severity about one cable: the first is reported, because the others are its
+consequences.
 """
 
 
@@ -166,7 +166,7 @@ def judge(
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     jobs_on: JobsOn | None = None,
 ) -> list[Finding]:
-    """Return the findings from counters, most severe and most certain first. Raises
+    """Return the findings from ``observations``, the most severe first, and among these the most certain first. Raises
     :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for invalid ``thresholds``.
     """
     case = Case(observations, load_thresholds(thresholds), tables)
@@ -186,7 +186,7 @@ def judge(
 
 
 def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
-    """Return whether the finding of a group lists the cable of this suspicion."""
+    """Return whether a finding about a common cause lists the cable of this suspicion."""
     return s.cable and s.port >= 0 and int(case.cable[s.port]) in explained
 
 
@@ -231,8 +231,9 @@ def _jobs(s: Suspicion, case: Case, jobs_on: JobsOn | None) -> Suspicion:
 
 
 def with_jobs(finding: Finding, jobs_on: JobsOn) -> Finding:
-    """Return the finding with the jobs that cross its cables (or a named port of its node) in
-    message and evidence."""
+    """Return the finding with jobs added to message and evidence: those whose traffic crosses the finding's cables, or
+    a port that it names.
+    """
     names = list(dict.fromkeys(n for w in finding.where if w.portnum is not None for n in jobs_on(w.guid, w.portnum)))
     text = (
         f"{finding.message}; crossed by {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"

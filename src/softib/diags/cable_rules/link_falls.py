@@ -1,7 +1,7 @@
-"""Link failures: if both ends count LinkDowned, the link failed; if only one end does, the node at
-the other end restarted. If the other end did not answer, the evidence is weaker. A switch that
-loses power also loses its counters: all neighbours count LinkDowned, the switch reports nothing. A
-booting host has the same effect on its links. Neither is a bad cable.
+"""Finds links that went down. If both ends count LinkDowned, the link failed; if only one end does, the node at the
+other end restarted. If the other end did not answer, the evidence is weaker. A switch that loses power also loses its
+counters: all its neighbours count LinkDowned, and the switch reports nothing. A host that boots has the same effect on
+its links. Neither indicates a bad cable.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ HOSTS_LOST = code(
 )
 DOWNED = "link_downed_counter"
 OFTEN = 3
-"""Number of failures from which a link is an error (chosen by softib)."""
+"""Number of failures of a link from which the finding is an error (chosen by softib)."""
 ONE_END = 0.6
-"""Confidence in a failure reported by only one end (chosen by softib): the other may have
-restarted."""
+"""Confidence in a link failure that only one end counted (chosen by softib): the node at the other end may have
+restarted.
+"""
 
 
 def link_falls(case: Case) -> Iterator[Suspicion]:
@@ -59,7 +60,7 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
     for cable in np.unique(case.cable[np.flatnonzero(total)]).tolist():
         a, b = int(cable), int(case.ports.peer[cable])
         if b < 0:
-            continue  # only one end: the state of the other is unknown
+            continue  # only one end was read: the state of the other is unknown
         both = int(min(total[a], total[b]))
         least = max(case.limits["falls_of_host"] if case.to_host[a] else case.limits["falls_between_switches"], 1)
         if both >= least:
@@ -77,8 +78,10 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
 
 
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
-    """Return whether ``silent`` was not read over the most of an interval in which ``counting`` counted failures
-    (bool[k]), nor later across it. Ports are not read at one moment: a reading before a failure overlaps it."""
+    """Return whether no reading of the port ``silent`` covers more than half of an interval in which the port
+    ``counting`` counted a failure (``fell`` bool[k]). Ports are not all read at the same moment, so the intervals of
+    two ports overlap only partly.
+    """
     heard, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
         common = np.minimum(end[:, silent], end[k, counting]) - np.maximum(begin[:, silent], begin[k, counting])
@@ -137,7 +140,9 @@ def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) 
 
 
 def _of_hosts(case: Case, lost: list[tuple[int, int]]) -> Suspicion:
-    """Report (port of the host, port of the switch) of all hosts that are off or have lost their cables."""
+    """Report all hosts that are off or have lost their cables in one finding. ``lost``: (port of the host, port of the
+    switch) of each.
+    """
     locations = ", ".join(f"{case.location(host)} ↔ {case.location(switch)}" for host, switch in lost[:3])
     rest = f" and {len(lost) - 3:,} more" if len(lost) > 3 else ""
     one = len(lost) == 1
@@ -155,12 +160,14 @@ def _of_hosts(case: Case, lost: list[tuple[int, int]]) -> Suspicion:
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:
-    """Return (finding, failures that it explains (bool[k, n])) of each switch that reported nothing
-    while its neighbours lost their links to it."""
+    """Return, for each switch that reported nothing while its neighbours lost their links to it, the finding and the
+    link failures that it explains (bool[k, n]).
+    """
     peer = np.asarray(case.ports.peer, np.int64)
     at = np.flatnonzero((peer >= 0) & case.ports.switch[np.maximum(peer, 0)])
     of = case.node[peer[at]]
-    # A neighbour counted LinkDowned; the switch's port reported nothing (or restarted) in this interval or the next.
+    # A neighbour counted LinkDowned, and the switch's port reported nothing (or restarted) in this interval or the
+    # next.
     silent = ~case.known(DOWNED)[:, peer[at]]
     silent |= np.roll(silent, -1, axis=0) & (np.arange(len(silent)) < len(silent) - 1)[:, None]
     one_sided = (falls[:, at] > 0) & silent
@@ -170,7 +177,8 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     heard_ports = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
-        # Only neighbours that reported count: hosts behind a switch without power cannot be reached either.
+        # Neighbours that did not report are ignored: hosts that are connected only to a switch without power cannot be
+        # reached either.
         heard = np.bincount(place[heard_ports[k]], minlength=len(nodes))
         all_of_few = (count == heard) & (count >= 2) & (heard < size)
         many = (count >= case.limits["group_least"]) & (count >= heard / 2)

@@ -1,5 +1,6 @@
-"""Links below the rate that both ends support according to PortInfo, if most links of their kind
-reach it: they trained with fewer lanes, or at a lower speed."""
+"""Finds links whose rate is below the rate that, according to PortInfo, both ends support, although most links of their
+kind reach this rate. Such links trained with fewer lanes or at a lower speed.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ FULL = 0.999
 
 
 def slow_links(case: Case) -> Iterator[Suspicion]:
-    """Report cables whose last rate is a smaller share of their possible rate than that of most
-    cables to hosts, or between switches. If most links are slow, this is the design of the fabric."""
+    """Report cables whose last rate is a smaller share of their possible rate than for most cables of the same kind (to
+    hosts, or between switches). If most links are slow, the fabric is designed so.
+    """
     rate, best, lanes = (_latest(case.level(name)) for name in ("rate_gbps", "best_gbps", "lanes"))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where((best > 0) & (rate > 0), rate / best, np.nan)

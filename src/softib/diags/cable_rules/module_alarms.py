@@ -1,10 +1,10 @@
-"""Optical modules beyond their alarm thresholds, and the faulty part: the transmitting module, the
-fibre, or the receiving end.
+"""Finds optical modules beyond their alarm thresholds, and locates the fault: the transmitting module, the fibre, or
+the receiving end.
 
-A module measures its transmitted and received power (SFF-8636, CMIS), so each direction has two
-readings. Low received power with a transmit alarm at the other end indicates a bad laser there. Low
-received power with good transmit power indicates a fault between the ends, most likely a connector;
-in both directions, it is the cable.
+A module measures its transmitted and received power (SFF-8636, CMIS), so each direction has two readings. Low received
+power with a transmit alarm at the other end indicates a bad laser there. Low received power with good transmit power
+indicates a fault between the ends, most likely a connector. If both directions receive low power, the cable is at
+fault.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ WARMER = code(
 )
 LEVEL = "module_temperature_c"
 MOST = 0.5
-"""Share of the modules of a switch (or of all hosts, or of all switches) above which single modules
-are not the cause."""
+"""Share of the modules of a switch (or of all hosts, or of all switches) that are hot, above which a single module is
+not the cause.
+"""
 
 
 def last_known(case: Case, level: str) -> np.ndarray:
-    """Return the last value of a level of each port (float64[n]); NaN if it has none."""
+    """Return the last known value of ``level`` for each port (float64[n]); NaN if no value is known."""
     values = case.level(level)
     read = ~np.isnan(values)
     if not len(values):
@@ -53,9 +54,9 @@ def last_known(case: Case, level: str) -> np.ndarray:
 
 
 def module_temperatures(case: Case) -> Iterator[Suspicion]:
-    """Report ports whose module is at the limit now (modules with an alarm threshold are covered by
-    :mod:`~softib.diags.cable_rules.module_alarms`), or rose by the limit above its lowest observed
-    temperature."""
+    """Report ports whose module is now at the temperature limit, or is warmer than its lowest observed temperature by
+    the limit for increases. :func:`module_alarms` reports hot modules that have an alarm threshold.
+    """
     values = case.level(LEVEL)
     measured = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(case.n, bool)
     if not measured.any():
@@ -79,15 +80,15 @@ def module_temperatures(case: Case) -> Iterator[Suspicion]:
 
 
 def _together(case: Case, group: np.ndarray, left: np.ndarray) -> bool:
-    """Return whether most modules of ``group`` are affected, and the group is large enough for one
-    finding."""
+    """Return whether most modules of ``group`` are hot, and the group is large enough for a common finding."""
     count = int((group & left).sum())
     return bool(count >= case.limits["group_least"] and count > MOST * int(group.sum()))
 
 
 def _beyond(case: Case, group: np.ndarray, hot: np.ndarray, last: np.ndarray, rose: np.ndarray) -> np.ndarray:
-    """Return modules that rose by the limit more than the median of ``group``, or are hot and
-    warmer than the median by the limit (bool[n])."""
+    """Return the modules whose temperature rose more than the median of ``group`` by at least the limit, and the hot
+    modules that are warmer than the median by at least the limit (bool[n]).
+    """
     limit = case.limits["temperature_rise"]
     return np.asarray((rose - np.median(rose[group]) >= limit) | (hot & (last - np.median(last[group]) >= limit)))
 
@@ -175,7 +176,7 @@ MODULE_TEMPERATURE = code(
 
 
 def module_alarms(case: Case) -> Iterator[Suspicion]:
-    """Report ports with a module beyond an alarm threshold that the module states."""
+    """Report ports whose module is beyond one of the alarm thresholds that it states."""
     rx, rx_low = last_known(case, "module_rx_power_dbm"), last_known(case, "module_rx_power_low_dbm")
     tx, tx_low = last_known(case, "module_tx_power_dbm"), last_known(case, "module_tx_power_low_dbm")
     warm, warm_high = last_known(case, "module_temperature_c"), last_known(case, "module_temperature_high_c")
@@ -186,9 +187,9 @@ def module_alarms(case: Case) -> Iterator[Suspicion]:
     for row in np.flatnonzero(dark).tolist():
         other = int(peer[row])
         if other >= 0 and weak[other]:
-            continue  # the laser at the other end explains it
+            continue  # a weak laser at the other end explains the low power
         if other >= 0 and dark[other] and other < row and not weak[row]:
-            continue  # the cable is reported once
+            continue  # already reported at the other end of the cable
         yield _dark(case, row, other, rx, rx_low, tx, bool(other >= 0 and dark[other]))
     for row in np.flatnonzero(warm > warm_high).tolist():
         yield Suspicion(

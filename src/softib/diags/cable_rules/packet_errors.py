@@ -1,6 +1,6 @@
-"""Damaged packets (PortRcvErrors, LocalLinkIntegrityErrors) and buffer overruns
-(ExcessiveBufferOverrunErrors). PortRcvRemotePhysicalErrors are ignored here: they count packets
-that an earlier cable damaged (EBP, IBA 7.3).
+"""Finds ports that receive damaged packets (PortRcvErrors, LocalLinkIntegrityErrors), and receive buffers that overrun
+(ExcessiveBufferOverrunErrors). PortRcvRemotePhysicalErrors is ignored: it counts packets that were damaged on an
+earlier cable of their path (EBP, IBA 7.3).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ DROPPED = "vl15_dropped"
 
 
 def vl15_drops(case: Case) -> Iterator[Suspicion]:
-    """Report all ports that dropped more SMPs than ibqueryerrors tolerates in one finding, the port
-    with the most drops first."""
+    """Report, in one finding, all ports that dropped more SMPs than ibqueryerrors tolerates, the port with the most
+    drops first.
+    """
     total = case.obs.total(DROPPED)
     rows = np.flatnonzero(total > case.limits["vl15_dropped"])
     if not len(rows):
@@ -62,9 +63,9 @@ RECEIVED, SENT = "port_rcv_constraint_errors", "port_xmit_constraint_errors"
 
 
 def constraint_errors(case: Case) -> Iterator[Suspicion]:
-    """Report packets with a wrong P_Key. A switch port that received such packets identifies the
-    node behind it as the sender; a port that dropped them on egress identifies the node behind it
-    as the target."""
+    """Report packets with a wrong P_Key. If a switch port received such packets, the node connected to it sent them. If
+    a switch port discarded them on egress, they were addressed to the node connected to it.
+    """
     least = max(case.limits["constraint_errors"], 1)
     for counter, of_peer, of_port in (
         (RECEIVED, "sends packets of a foreign partition", "received packets of a foreign partition"),
@@ -105,19 +106,20 @@ FLOW_CONTROL_ERRORS = code(
     "at the other end",
 )
 UPDATES, RECOVERIES = "port_vl_xmit_flow_ctl_update_errors", "link_error_recovery_counter"
-"""Sum of the per-VL counters of the attribute PortFlowCtlCounters, and recoveries of the link."""
+"""Names of two counters: the sum of the per-VL counters of the attribute PortFlowCtlCounters, and the recoveries of the
+link.
+"""
 
 
 def starved(case: Case) -> np.ndarray:
-    """Return ports whose watchdog expired while observed (bool[n])."""
+    """Return the ports whose flow-control watchdog expired during the observation (bool[n])."""
     counted = case.obs.total(UPDATES) >= max(case.limits["flow_control_errors"], 1)
     on = case.stands(UPDATES) & (case.column(RECOVERIES) > 0)
     return np.asarray(counted | case.arrived(UPDATES).any(axis=0) | on.any(axis=0))
 
 
 def flow_control(case: Case) -> Iterator[Suspicion]:
-    """Report ports whose watchdog expired; the port at the other end, or the cable from it, is at
-    fault."""
+    """Report ports whose flow-control watchdog expired. The port at the other end, or the cable, is at fault."""
     total = case.obs.total(UPDATES)
     for row in np.flatnonzero(starved(case)).tolist():
         peer = int(case.ports.peer[row])
@@ -165,12 +167,13 @@ INTEGRITY, OVERRUN, RECOVERY = (
 )
 
 BITS_A_WORD = 40.0
-"""Line bits of four bytes, 8b/10b."""
+"""Bits on the line for four bytes of data with 8b/10b coding."""
 
 
 def packet_errors(case: Case) -> Iterator[Suspicion]:
-    """Report cables with more lost packets than the drop rate allows, with physical errors above
-    their threshold, or with link recoveries."""
+    """Report cables that lost a larger share of packets than the threshold allows, with more physical errors than their
+    threshold, or with link recoveries.
+    """
     lost = case.obs.total(ERRORS).astype(float)
     overrun = case.obs.total(OVERRUN_DETAIL).astype(float)
     lost = np.maximum(lost - overrun, 0.0)
@@ -180,10 +183,10 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
     expired = starved(case)
-    # An expired flow-control watchdog makes the link recover: another finding reports this.
+    # If a flow-control watchdog expires, the link recovers: flow_control() reports that.
     recovers &= ~(expired | expired[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
-    # The number of damaged packets depends on their length: losses expected at the minimum bit
-    # error ratio for the received bytes are not reported.
+    # Long packets are damaged more often. Losses are not reported if the received bytes explain them at the tolerated
+    # bit error ratio.
     spared = np.maximum(
         packets * case.limits["packet_loss"], case.obs.total("port_rcv_data") * BITS_A_WORD * case.limits["ber_floor"]
     )
@@ -236,8 +239,9 @@ def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, int
 
 
 def overruns(case: Case) -> Iterator[Suspicion]:
-    """Report ports whose receive buffer overran: a correct sender cannot cause that (IBA 7.9), so
-    the receiver is at fault."""
+    """Report ports whose receive buffer overran. The receiver is at fault, because a sender that obeys flow control
+    cannot cause an overrun (IBA 7.9).
+    """
     total = case.obs.total(OVERRUN).astype(float)
     detail = case.obs.total(OVERRUN_DETAIL).astype(float)
     least = max(case.limits["overrun_errors"], 1)

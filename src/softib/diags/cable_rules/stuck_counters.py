@@ -1,7 +1,7 @@
-"""Saturated error counters: counters of 4, 8, 16 or 32 bits stop at their largest value until they
-are reset (IBA 16.1.3.5). A counter that saturated while observed did count: its cable is reported,
-although the number of errors is unknown. A counter that was already saturated only hides further
-errors of the port; all these counters are one finding.
+"""Finds saturated error counters: counters of 4, 8, 16 or 32 bits stop at their largest value until they are reset (IBA
+16.1.3.5). If a counter saturated during the observation, errors occurred: its cable is reported, although the number of
+errors is unknown. A counter that was saturated before only hides further errors of the port; one finding reports all
+these counters.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ COUNTERS_UNKNOWN = code(
 )
 FALLS = "link_downed_counter"
 ERRORS = tuple(name for name in SHORT if name not in ("port_xmit_wait", "port_xmit_discards", "vl15_dropped"))
-"""Counters, at least one of which must be known for a linked port."""
+"""Error counters. If none of them is known for a linked port, :func:`unknown_counters` reports the port."""
 
 
 def unknown_counters(case: Case) -> Iterator[Suspicion]:
-    """Report all linked ports without a known error counter in one finding."""
+    """Report, in one finding, all linked ports without a known error counter."""
     linked = case.best_rate > 0
     counting = _known(case)
     rows = np.flatnonzero(linked & ~counting & ~_away(case))
-    if not len(rows) or not counting.any():  # no counters at all: no comparison and no check
+    if not len(rows) or not counting.any():  # no port has a known counter: nothing to report
         return
     ports = [case.location(r) for r in rows.tolist()]
     yield Suspicion(
@@ -53,8 +53,9 @@ def unknown_counters(case: Case) -> Iterator[Suspicion]:
 
 
 def _away(case: Case) -> np.ndarray:
-    """Return ports of nodes that restarted or disappeared according to the other ends of their
-    cables, and ports reached only through such a node (bool[n])."""
+    """Return the ports of nodes that, according to the other ends of their cables, restarted or disappeared, and the
+    ports that are reachable only through such nodes (bool[n]).
+    """
     peer = np.asarray(case.ports.peer)
     there = np.maximum(peer, 0)
     fell = np.where(peer >= 0, case.obs.total(FALLS)[there] > 0, False)
@@ -70,8 +71,7 @@ def _known(case: Case) -> np.ndarray:
 
 
 def with_known(case: Case, s: Suspicion) -> Suspicion:
-    """Add the known error counters of each end to the evidence, and an end without any to the
-    message."""
+    """Add the known error counters of each end to the evidence. If an end has no known counter, the message says so."""
     if not s.cable or s.port < 0:
         return s
     peer = int(case.ports.peer[s.port])
@@ -106,7 +106,7 @@ OF_CABLE = (
     "port_local_physical_errors",
     "local_link_integrity_errors",
 )
-"""Counters that a bad cable increases."""
+"""Error counters that a bad cable increases."""
 OF_OTHERS = (
     "port_rcv_remote_physical_errors",
     "port_rcv_switch_relay_errors",
@@ -125,15 +125,16 @@ OF_OTHERS = (
     "port_fec_correctable_block_ctr",
     "port_fec_uncorrectable_block_ctr",
 )
-"""Counters with other causes. Counters of data and packets are excluded: their saturation hides no
-error."""
+"""Error counters that have other causes than a bad cable. Counters of data and packets are not included, because their
+saturation hides no error.
+"""
 
 BY_HISTOGRAM = {"port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"}
-"""Counters that the histogram of codewords also contains, with 64 bits."""
+"""Counters whose value also follows from the histogram of codewords, which has 64 bits."""
 
 
 def full_counters(case: Case) -> Iterator[Suspicion]:
-    """Report ports with a link counter that saturated while observed."""
+    """Report ports with a link error counter that saturated during the observation."""
     arrived = {name: case.arrived(name) for name in _there(case, OF_CABLE)}
     if not arrived:
         return
@@ -157,9 +158,9 @@ def full_counters(case: Case) -> Iterator[Suspicion]:
 
 
 def stuck_counters(case: Case) -> Iterator[Suspicion]:
-    """Report all ports with error counters that are saturated at the end in one finding."""
+    """Report, in one finding, all ports with error counters that are saturated at the end of the observation."""
     last = {name: _last(case, name) for name in _there(case, (*OF_CABLE, *OF_OTHERS))}
-    by_bins = case.known(BINS[0]).any(axis=0)  # the histogram of codewords counts on
+    by_bins = case.known(BINS[0]).any(axis=0)  # these ports have a histogram, which does not saturate
     for name in BY_HISTOGRAM & set(last):
         last[name] &= ~by_bins
     count = np.sum([*last.values(), np.zeros(case.n, bool)], axis=0)
@@ -178,7 +179,7 @@ def stuck_counters(case: Case) -> Iterator[Suspicion]:
         f"{counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of "
         f"{first}{', …' if count.sum() > 1 else ''}"
     )
-    # Saturated before the first reading: not new for this fabric.
+    # A counter that was saturated before the first reading is not news.
     news = any(case.arrived(name)[:, rows].any() for name in last)
     severity = Severity.WARNING if news else Severity.INFO
     yield Suspicion(
@@ -191,7 +192,7 @@ def _there(case: Case, names: tuple[str, ...]) -> list[str]:
 
 
 def _last(case: Case, name: str) -> np.ndarray:
-    """Return where the counter was saturated in the last reading (bool[n])."""
+    """Return whether the counter of each port was saturated in the last reading (bool[n])."""
     level = case.level(PREFIX + name)
     read = ~np.isnan(level)
     at = level.shape[0] - 1 - np.argmax(read[::-1], axis=0)

@@ -1,5 +1,4 @@
-"""Thresholds of the rules, each with its source, from ``thresholds.yaml``; a user's file overrides
-some."""
+"""Thresholds of the rules, each with its source. They are in ``thresholds.yaml``; a user's file can replace some."""
 
 from __future__ import annotations
 
@@ -57,9 +56,9 @@ def shipped() -> Thresholds:
 
 
 def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> Thresholds:
-    """Return the shipped thresholds, overridden by ``given`` (a YAML file or a mapping). Raises
-    :class:`UnreadableFile` if the file is not a YAML mapping, :class:`UnknownName` and
-    :class:`InputError` for an invalid entry.
+    """Return the shipped thresholds, with those in ``given`` (a YAML file or a mapping) replaced. Raises
+    :class:`UnreadableFile` if the file is not a YAML mapping, :class:`UnknownName` and :class:`InputError` for an
+    invalid entry.
     """
     base = shipped()
     if given is None:

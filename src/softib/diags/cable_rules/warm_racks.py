@@ -1,8 +1,7 @@
-"""Racks that are warmer than the others, although no module is beyond its alarm threshold.
+"""Finds racks that are warmer than other racks, although no module is beyond its alarm threshold.
 
-A rack is a switch with its hosts: the modules at both ends of its hosts' cables. Only present
-temperatures are compared, so that air flow that was blocked before the first observation is
-detected, too.
+A rack is a switch with its hosts; its modules are those at both ends of the hosts' cables. Only present temperatures
+are compared, so a rack is found even if its air flow was blocked before the first observation.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ WARM_RACK = code(
     "check blanking panels, fans and sources of warm air at this rack; modules there fail earlier",
 )
 LEAST_RACKS = 4
-"""Minimum number of racks for a comparison of one with the others."""
+"""Minimum number of racks for a comparison."""
 
 
 def warm_racks(case: Case) -> Iterator[Suspicion]:
-    """Yield racks of which the median module temperature exceeds the median of all racks by the limit."""
+    """Yield racks whose median module temperature exceeds the median of all racks by at least the limit."""
     last = last_known(case, LEVEL)
     peer = np.asarray(case.ports.peer, np.int64)
     switch = np.asarray(case.ports.switch)
@@ -59,7 +58,7 @@ def warm_racks(case: Case) -> Iterator[Suspicion]:
 
 
 def _medians(values: np.ndarray, of: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the median of ``values`` of each group."""
+    """Return the median of ``values`` for each group in ``of``."""
     order = np.lexsort((values, of))
     first = np.cumsum(count) - count
     low, high = first + (count - 1) // 2, first + count // 2

@@ -1,7 +1,6 @@
-"""Error counters in a source, checked as in ``ibqueryerrors``: a port is reported if its total
-exceeds a threshold. A total has no time: it shows that errors occurred since the counters were
-cleared, not how often they occur now. One finding per cable, with the counters of both ends,
-because the receiving end counts the errors of the cable.
+"""Error counters in a source, checked as in ``ibqueryerrors``: a port is reported if its total exceeds a threshold. A
+total shows that errors occurred since the counters were cleared, not how often they occur now. Each cable has one
+finding with the counters of both ends, because an end counts the errors of the direction that it receives.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ MAX_BER = 1e-12
 
 
 def stated_bit_errors(c: Context) -> Iterator[Finding]:
-    """Report cables for which a file states a bit error ratio above the floor. A running fabric
-    does not report a ratio: it is derived from counters over time
-    (:mod:`softib.diags.cable_rules.bit_errors`)."""
+    """Report cables for which a file states a bit error ratio above the limit. A running fabric does not state a ratio;
+    :mod:`softib.diags.cable_rules.bit_errors` computes it from counters over time.
+    """
     view = c.view
     if "ber" not in view.records:
         return
@@ -83,11 +82,13 @@ THRESHOLDS = {
     "excessive_buffer_overrun_errors": 10,
     "vl15_dropped": 100,
 }
-"""The values that infiniband-diags ships in ``error_thresholds``; a counter above its value is
-reported."""
+"""Thresholds that infiniband-diags ships in the file ``error_thresholds``. A counter above its threshold is
+reported.
+"""
 CONGESTION = {"port_xmit_discards": 100, "port_xmit_wait": 1000}
-"""The same file's values for congestion counters. One finding for all ports: a busy fabric has
-thousands."""
+"""Thresholds of congestion counters in the same file. One finding reports all ports above them, because a busy fabric
+has thousands.
+"""
 SHORT = {
     "symbol_error_counter": "SymbolErrorCounter",
     "link_error_recovery_counter": "LinkErrorRecoveryCounter",
@@ -105,17 +106,20 @@ SHORT = {
 }
 """Names as perfquery and ibqueryerrors print them."""
 COMMON = 0.25
-"""Share of cabled ports above a counter's threshold from which the counter describes the fabric,
-not a cable; a cable is then reported only if it counted :data:`OUTSTANDING` times the median of
-those ports."""
+"""If at least this share of the cabled ports is above a counter's threshold, the cause is in the whole fabric and not
+in single cables. A cable is then reported only if its counter is at least :data:`OUTSTANDING` times the median of these
+ports.
+"""
 OUTSTANDING = 10
 MANY_LOST = 4
 """Number of ports without a link that the message names."""
 MANY = 16
-"""Number of ports above a threshold up to which cables are reported, even in a small fabric."""
+"""Up to this number of ports above a threshold, cables are reported even if the share exceeds :data:`COMMON` (in a
+small fabric).
+"""
 BELOW_ZERO = 1 << 63
-"""Values from which a 64-bit counter counts as negative (a firmware error): no port counts that far
-in 500 years.
+"""Smallest value at which a 64-bit counter is taken as negative (a firmware error): a port needs more than 500 years to
+count that far.
 """
 
 
@@ -126,8 +130,9 @@ def _count(view: FabricView, name: str) -> np.ndarray:
 
 
 def error_counters(c: Context) -> Iterator[Finding]:
-    """Report cables with error counters above a threshold at one end, the worst first; congestion
-    in one finding."""
+    """Report cables with an error counter above its threshold at either end, the worst first, and all congested ports
+    in one finding.
+    """
     if "counters" not in c.view.records:
         return
     yield from _errors(c.view)
@@ -135,8 +140,9 @@ def error_counters(c: Context) -> Iterator[Finding]:
 
 
 def lost_links(c: Context) -> Iterator[Finding]:
-    """Report ports without a link that have counted lost links. The finding leaves out ports that another finding names
-    (:func:`softib.diags.structure.one_fault.one_each`)."""
+    """Report ports without a link whose LinkDownedCounter is above zero. Ports that another finding names are removed
+    later (:func:`softib.diags.structure.one_fault.one_each`).
+    """
     view, f = c.view, c.view.fabric
     if not {"counters", "lost links"} & view.records:
         return
@@ -148,7 +154,7 @@ def lost_links(c: Context) -> Iterator[Finding]:
 
 
 def links_lost(counts: dict[Location, int]) -> Finding:
-    """Return the finding about ports without a link, with their counts of lost links."""
+    """Return the finding about ports without a link. ``counts``: LinkDownedCounter of each."""
     first = few(map(str, counts), MANY_LOST)
     return finding(
         LINK_LOST,
@@ -159,8 +165,9 @@ def links_lost(counts: dict[Location, int]) -> Finding:
 
 
 def _excess(view: FabricView, thresholds: dict[str, int]) -> np.ndarray:
-    """Return the ratio of each port's worst counter to its threshold; 0 if none exceeds it
-    (float64[ports])."""
+    """Return the largest ratio of a counter to its threshold for each port (float64[ports]); 0 if no counter exceeds
+    its threshold.
+    """
     worst = np.zeros(view.fabric.sizes.ports)
     for name, most in thresholds.items():
         value = _count(view, name)

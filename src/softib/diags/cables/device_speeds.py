@@ -1,5 +1,7 @@
-"""Capabilities of the ends of links: from the source's record of each port, otherwise from the
-device catalogue: by DeviceID, or for switches without one by the number of ports."""
+"""Speeds and widths that the ends of links support. They are taken from the source's record of the port, otherwise from
+the device catalogue. A part is found by its DeviceID; a switch whose DeviceID is unknown is found by its number of
+ports.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ from softib.iba.smp import PortInfo
 __all__ = ["device_best", "supported"]
 
 LANES = 4
-"""Number of lanes of a port; it is the same for every part in the catalogue."""
+"""Number of lanes of a port. All parts in the catalogue have this number."""
 
 
 def _by_ports() -> dict[int, int]:
-    """Return number of ports → speed code, for switches of one generation only. SHARP switches have
-    a port after the external ones (41 of Quantum, 65 of Quantum-2)."""
+    """Return number of ports → speed code, without numbers of ports that occur in several generations of switches.
+    Switches with SHARP have one port more than external ports (41 for Quantum, 65 for Quantum-2).
+    """
     generations: dict[int, set[str]] = {}
     for part in DEVICES.values():
         if part.kind == "switch":
@@ -32,8 +35,9 @@ _SPEED_BY_PORTS = _by_ports()
 
 
 def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (best speed code, most lanes) of the ports of parts by DeviceID; 0 if the catalogue
-    does not have the part."""
+    """Return (best speed code, maximum number of lanes) of the ports of each part in ``device_id``; 0 if the catalogue
+    does not have the part.
+    """
     code = np.zeros(len(device_id), np.int64)
     for part in np.unique(device_id).tolist():
         device = DEVICES.get(part)
@@ -43,9 +47,9 @@ def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (best speed code, most lanes) that each port supports: as recorded, otherwise the
-    generation of the part (0 = unknown; without a DeviceID only the lanes of an adapter are
-    known)."""
+    """Return (best speed code, maximum number of lanes) of each port, as the source records them, otherwise from the
+    part's generation. 0: unknown. For an adapter without a DeviceID only the lanes are known.
+    """
     f = view.fabric
     if "capabilities" not in view.records:
         node = f.port_node[ports]

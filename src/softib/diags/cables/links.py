@@ -1,4 +1,4 @@
-"""Links that are down, or slower or narrower than possible or than their peers."""
+"""Finds links that are down, and links that are slower or narrower than their ends support, or than their peers."""
 
 from __future__ import annotations
 
@@ -64,21 +64,22 @@ MIXED_LINK_SPEEDS = code(
 
 MANY = 8
 PEER_SHARE = 0.75
-"""Share of a kind that must agree before the other links count as exceptions."""
+"""Minimum share of the links of a kind that must have the same rate before the other links are exceptions."""
 MIN_PEERS = 4
 COMMON = 0.1
-"""Share of a group from which a rate is common; a mixed class has several common rates."""
+"""Minimum share of a group's links with a rate for this rate to be common. A group may have several common rates."""
 RARE, RARE_LINKS = 0.05, 2
-"""Share of a group, and number of links, up to which a rate is an exception; more links at one rate
-form a separate class."""
+"""Maximum share of a group's links, and maximum number of links, with a rate for this rate to be an exception. More
+links with one rate are a separate class.
+"""
 FRACTION_OF_FAULT = 0.25
-"""Share of the supported rate at which no variant of a part or cable is designed to run."""
+"""Share of the supported rate at which a link is faulty: no variant of a part or cable is designed to run so slowly."""
 AT_A_SWITCH = 4
-"""Number of slow links of one rate at one switch from which they are one finding."""
+"""Minimum number of slow links with one rate at a switch for one finding about all of them."""
 
 
 def inactive_links(c: Context) -> Iterator[Finding]:
-    """Report links whose ports are not ACTIVE, if the source records states."""
+    """Report links with a port that is not ACTIVE, if the source records port states."""
     view, f = c.view, c.view.fabric
     if "states" not in view.records or not len(view.cable):
         return
@@ -105,8 +106,9 @@ def inactive_links(c: Context) -> Iterator[Finding]:
 
 
 def slow_links(c: Context) -> Iterator[Finding]:
-    """Report links below the rate that both ends support, and below their peers; a slow class is
-    one finding."""
+    """Report links that are slower than both ends support, or slower than their peers. A class of slow links is one
+    finding.
+    """
     view = c.view
     if "speeds" not in view.records or not len(view.cable):
         return
@@ -134,8 +136,9 @@ def slow_links(c: Context) -> Iterator[Finding]:
 
 
 def _uneven(c: Context, rows: np.ndarray) -> np.ndarray:
-    """Return bool[cables]: uplinks of a tree that are slower than other uplinks of the same switch: routing counts
-    links, not their speed. ``rows``: the links of known speed."""
+    """Return the uplinks of a tree that are slower than other uplinks of the same switch (bool[cables]). They matter
+    because routing distributes paths over links regardless of their speed. ``rows``: the links whose speed is known.
+    """
     view, rank = c.view, c.structure.rank.astype(np.int64)
     up = np.zeros(len(view.cable), bool)
     if c.structure.kind in TREES:
@@ -148,7 +151,9 @@ def _uneven(c: Context, rows: np.ndarray) -> np.ndarray:
 
 
 def _slower_models(c: Context, links: _Links, reported: set[tuple[int, int | None]]) -> Iterator[Finding]:
-    """Report the uneven uplinks that no other finding names, by tiers and rate: a switch of a slower model."""
+    """Report the uneven uplinks that no other finding names, one finding for each pair of tiers and each rate. They
+    lead to a switch of a slower model.
+    """
     view, rank = c.view, c.structure.rank.astype(np.int64)[: len(c.view.names)]
     locations = [view.location(int(p)) for p in view.port_a[links.rows]]
     named = np.array([(place.guid, place.portnum) in reported for place in locations], bool)
@@ -164,9 +169,9 @@ def _slower_models(c: Context, links: _Links, reported: set[tuple[int, int | Non
 
 @dataclass(frozen=True)
 class _Links:
-    """Columns over ``view.cable``: active and supported rates of each link (0 = unknown). ``rows``
-    are the checked links; ``sure``: the source states capabilities (otherwise they follow from the
-    parts). ``uneven``: see :func:`_uneven`.
+    """Columns over ``view.cable``: the active and the supported rate of each link (0: unknown). ``rows``: the checked
+    links. ``sure``: the source states the supported rates (otherwise they are those of the parts). ``uneven``: result
+    of :func:`_uneven`.
     """
 
     view: FabricView
@@ -180,7 +185,7 @@ class _Links:
 
     @property
     def gbps(self) -> np.ndarray:
-        """Data rate of each judged link."""
+        """Data rate of each checked link."""
         return self.view.link_gbps[self.rows]
 
 
@@ -200,7 +205,7 @@ class _Peers:
         floor = np.full(len(size), np.inf)
         common = count >= np.maximum(MIN_PEERS, COMMON * size[of])
         np.minimum.at(floor, of[common], rates[cell[common] % len(rates)])
-        floor[np.isinf(floor)] = 0.0  # no rate is common: nothing to compare with
+        floor[np.isinf(floor)] = 0.0  # groups without a common rate have no exceptions
         self.inverse = inverse.reshape(-1)
         self.size, self.same_rate = size[at], count[self.inverse]
         self.usual_gbps, self.usual_count = rates[cell[usual] % len(rates)][at], count[usual][at]
@@ -213,27 +218,29 @@ class _Peers:
 
 
 def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
-    """Return links that are slower than most links of their switch, if many links of the class run
-    at that rate next to faster links (bool[links]): servers of both rates are mixed, so the
-    switch's other hosts are not a reference."""
+    """Return the links that are slower than most links of their switch, although many links of their class run at the
+    same rate on switches with faster links (bool[links]). In such a class, servers of both rates are mixed, so the
+    other hosts of the switch are not a reference.
+    """
     slower = np.bincount(of_class.inverse, here.slower)[of_class.inverse]
     return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
 
 def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
-    """Return links of a class with one rate on a switch whose hosts all have that rate
-    (bool[links]): servers of another model, if the parts are unknown."""
+    """Return the links of classes that have only one rate, on switches on which all hosts have this rate (bool[links]).
+    If the parts are unknown, these are servers of another model.
+    """
     agree = of_class.same_rate == of_class.size
     return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
 
 
 def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Return (kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a
-    host's link; groups of peers within kinds, the closest first).
+    """Return three items for the links of ``view.cable``: the kind of each link, from the parts and tiers of both ends;
+    the switch of each link to a host; and groupings of links into peers within a kind, the closest peers first.
 
-    The closest peers of a host's link are those of hosts of its class on the same switch; then its
-    class everywhere; then the kind. A class consists of hosts whose names differ in numbers only,
-    for each adapter (``mlx5_4`` may be the storage rail), with the same part and number of ports.
+    The closest peers of a host's link are the links of hosts of its class on the same switch, then those of its class
+    in the fabric, then those of its kind. A class contains one adapter (``mlx5_4`` may be the storage rail) of each
+    host whose name differs only in numbers; these adapters have the same part and number of ports.
     """
     view, f = c.view, c.view.fabric
     part = np.stack([c.structure.rank.astype(np.int64), models(f)])
@@ -243,19 +250,20 @@ def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     switch = np.where(view.is_switch[view.node_a], view.node_a, view.node_b)
     to_host = view.is_host[view.node_a] | view.is_host[view.node_b]
     on_switch = by_class * len(view.names) + np.where(to_host, switch, 0)
-    switch = np.where(to_host, switch, -1 - np.arange(len(switch)))  # a link between switches has none
+    switch = np.where(to_host, switch, -1 - np.arange(len(switch)))  # a link between switches is alone in its group
     return kind, switch, [on_switch, by_class, kind]
 
 
 def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:
-    """Return a number for the unordered pair of ``of`` at both ends of each cable."""
+    """Return a number for each cable that identifies the unordered pair of the values of ``of`` at its ends."""
     x, y = of[view.node_a], of[view.node_b]
     return np.asarray(np.minimum(x, y) * (of.max(initial=0) + 1) + np.maximum(x, y))
 
 
 def host_classes(c: Context) -> np.ndarray:
-    """Return a number for each class of host names and adapter (int64[nodes]); 0 for switches and
-    the rest."""
+    """Return the number of each node's class, as in :func:`_kinds` (int64[nodes]); 0 for switches and for nodes without
+    a class.
+    """
     view, class_of = c.view, c.pattern.labels.class_of
     numbers: dict[tuple[int, str], int] = {}
     out = np.zeros(len(view.names), np.int64)
@@ -267,8 +275,9 @@ def host_classes(c: Context) -> np.ndarray:
 
 
 def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarray) -> Iterator[Finding]:
-    """Yield findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see
-    :func:`_agreeing_class`."""
+    """Yield findings about the links ``at`` (indices into ``links.rows``), which are of one kind. ``choice``: result of
+    :func:`_agreeing_class` for all links.
+    """
     rows = links.rows[at]
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
     rated = (can > 0) & (wide > 0)
@@ -276,12 +285,12 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     deficient = rated & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
     deficient |= ~rated & (lanes <= FRACTION_OF_FAULT * wide)
     here, kind = groups[0], groups[-1]
-    # All hosts of a leaf at one rate: this can be the design, too.
+    # If all hosts of a leaf have one rate, this may be the design, too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
     alike |= choice[at] & ~rated
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
-    if links.sure:  # many links at one rate below their ends are by design (cables, splitters), not faults
+    if links.sure:  # many links at one rate below that of their ends are a design (cables, splitters), not faults
         on_switch, of_kind = (np.bincount(g.inverse[at], below)[g.inverse[at]] for g in (here, kind))
         alike = (on_switch >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
         crowd = below & ~odd & (alike | (of_kind > np.maximum(MANY, RARE * kind.size[at])))
@@ -289,7 +298,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     else:
         single = odd
         crowd = ~odd & kind.slower[at] & kind.majority[at]
-        if len(at) >= MIN_PEERS:  # the same parts run faster elsewhere in the tier
+        if len(at) >= MIN_PEERS:  # other links between the same parts and tiers are faster
             crowd |= ~odd & below & (links.gbps[at] < links.gbps[at].max())
         if kind.majority[at[0]] and rated.all():
             usual = links.gbps[at] == kind.usual_gbps[at]
@@ -307,8 +316,9 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
 
 
 def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np.ndarray) -> Iterator[list[int]]:
-    """Split the links ``single`` (indices into ``rows``) into findings: all links of a switch with
-    many at one rate, otherwise each link."""
+    """Split the links ``single`` (indices into ``rows``) into one list per finding: all links of a switch if many have
+    the same rate, otherwise single links.
+    """
     view, left = links.view, single
     while len(left):
         ends = [(view.node_a[rows[left]], rate[left]), (view.node_b[rows[left]], rate[left])]

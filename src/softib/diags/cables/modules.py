@@ -1,8 +1,7 @@
-"""Checks of optical modules and of link error correction in a file; one reading is enough.
-
-Modules are compared with their own alarm thresholds (SFF-8636, CMIS); use ``softib diagnose`` to
-find the faulty end. Both ends of a link use the same FEC mode (IBA volume 2, negotiated when the
-link trains), and lanes of four levels (HDR and faster) work only with RS-FEC (IBA 14.2.5.19).
+"""Checks optical modules and forward error correction (FEC) from a single reading in a file. Values of modules are
+compared with the alarm thresholds that the modules state (SFF-8636, CMIS); ``softib diagnose`` also finds the faulty
+end. Both ends of a link use the same FEC mode, which they negotiate when the link trains (IBA volume 2). PAM4 lanes
+(HDR and faster) work only with RS-FEC (IBA 14.2.5.19).
 """
 
 from __future__ import annotations
@@ -56,8 +55,9 @@ def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
 
 
 def _lanes_in_use(power: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return the lowest power of a module's lanes with power or bias, in the unit of ``power``; 0
-    if it has none."""
+    """Return the lowest power among a module's lanes in use (those with power or bias current), in the unit of
+    ``power``; 0 if no lane is in use.
+    """
     shown = np.where((power > 0) | (bias > 0), power.astype(np.float64), np.inf).min(axis=-1)
     return np.where(np.isinf(shown), 0.0, shown)
 
@@ -67,7 +67,7 @@ def _dbm(microwatts: float) -> float:
 
 
 def module_readings(c: Context) -> Iterator[Finding]:
-    """Report modules beyond a threshold that they state, and hot modules that state no threshold."""
+    """Report modules beyond an alarm threshold that they state, and hot modules that state none."""
     f = c.view.fabric
     if "modules" not in c.view.records:
         return
@@ -137,7 +137,7 @@ def fec_modes(c: Context) -> Iterator[Finding]:
     stated: list[tuple[str, np.ndarray]] = []
     if "fec" in view.records:
         stated.append(("FECActv", np.where(f.port_fec == UNKNOWN_FEC, -1, f.port_fec.astype(np.int64))))
-    if f.source.format == "db_csv" and f.port_info_ext.any():  # in other sources it is computed, not reported by ports
+    if f.source.format == "db_csv" and f.port_info_ext.any():  # other sources do not contain what ports reported
         valid = PortInfoExtended.cap_mask.get(f.port_info_ext).astype(np.int64) & _MODES > 0
         active = PortInfoExtended.fec_mode_active.get(f.port_info_ext).astype(np.int64)
         stated.append(("FECModeActive", np.where(valid, active, -1)))
@@ -155,7 +155,7 @@ def fec_modes(c: Context) -> Iterator[Finding]:
 
 
 def _pam4(view: FabricView) -> np.ndarray:
-    """Return bool[cables]: both ends run lanes of four levels."""
+    """Return whether both ends of each cable use PAM4 lanes (bool[cables])."""
     if "speeds" not in view.records:
         return np.zeros(len(view.cable), bool)
     return np.asarray(_PAM4[view.speed[view.port_a]] & _PAM4[view.speed[view.port_b]])

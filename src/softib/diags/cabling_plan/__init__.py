@@ -1,1 +1,1 @@
-"""A cabling plan compared with a fabric, cable by cable."""
+"""Compares a cabling plan with a fabric, cable by cable."""

@@ -1,21 +1,21 @@
 """Compare a cabling plan with a fabric, cable by cable.
 
-Every cable of the plan gets one status; rows that repeat it (from its other end, or in another
-file) count once:
+Every cable of the plan gets one status. Rows that repeat a cable (from its other end, or in another file) are counted
+once:
 
 * ``matched`` – the cable joins the two planned ports;
-* ``wrong-speed``, ``wrong-length`` – the same, but slower than planned, or with another length;
+* ``wrong-speed``, ``wrong-length`` – the cable joins the two planned ports, but is slower than planned, or has another
+  length;
 * ``swapped`` – two planned cables are exchanged at one end;
 * ``misplaced`` – the cable at the planned port leads to another port;
-* ``missing`` – both planned ports are free, or one port is free and the node of the other is absent;
-* ``conflict`` – another row gives one of its ports another peer, and the fabric agrees with that row;
+* ``missing`` – both planned ports are free, or one is free and the node of the other is absent;
+* ``conflict`` – another row plans a different cable at one of its ports, and the fabric agrees with that row;
 * ``unmatched`` – a name or port of the plan is not in the fabric, for one of
   :data:`~softib.fabric.formats.cabling.name_index.REASONS`.
 
-Cables of the fabric without a row in the plan are ``unexpected`` in two cases: between nodes that
-the plan names; and at a switch, if the plan has most of its cables of that kind (to hosts, to
-switches), or most of those of all planned switches. A plan of the spine layer does not cover hosts,
-and no plan lists the backplane of a director.
+A cable of the fabric without a row in the plan is ``unexpected`` in two cases: if the plan names both of its nodes, or
+if it is at a switch and the plan has most of the cables of its kind (to hosts, to switches) at this switch or at all
+planned switches. So a plan of the spine layer may omit hosts, and a plan need not list the backplane of a director.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PLAN_PARTS = code(
 MANY = 32
 """Number of unexpected cables above which they are one finding."""
 MOST = 0.5
-"""Share of the cables of a kind above which the plan is assumed to contain all of them."""
+"""If the plan has more than this share of the cables of a kind, it is assumed to contain all of them."""
 
 
 def unplanned_cables(on: PlanOnFabric) -> None:
@@ -111,7 +111,7 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
     outside = ~view.is_sharp[a] & ~view.is_sharp[b] & ~_inside_a_chassis(on)
     outside[list(on.left_out)] = False
     free = outside & ~used[view.port_a] & ~used[view.port_b]
-    # Each cable from both of its ends; of a switch, cables to hosts and cables to switches are two kinds.
+    # Each cable is counted at both of its ends. At a switch, cables to hosts and cables to switches are two kinds.
     node, peer = np.concatenate([a, b]), np.concatenate([b, a])
     of_switch = np.tile(outside, 2) & view.is_switch[node]
     kind = node.astype(np.int64) * 2 + view.is_host[peer]
@@ -127,7 +127,7 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
 
 
 def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
-    """Return cables between two chips of one director (bool[cables]), which are not plugged manually."""
+    """Return the cables between two chips of one director (bool[cables]): they are part of its backplane."""
     view = on.view
     at = [address_of(name) if view.is_switch[n] else None for n, name in enumerate(view.names)]
     system: dict[str, int] = {}
@@ -139,8 +139,9 @@ def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
 
 
 def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
-    """Compare ``fabric`` with ``plan``: return findings, one table line per cable, and counts by
-    :data:`STATUSES`."""
+    """Compare ``fabric`` with ``plan``. The result has findings, a table with one line per cable, and the number of
+    cables with each status of :data:`STATUSES`.
+    """
     work = PlanOnFabric(FabricView(fabric), plan)
     _judge(work)
     counts = Counter(t.status for t in work.table)

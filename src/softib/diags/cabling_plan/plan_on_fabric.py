@@ -1,4 +1,4 @@
-"""A cabling plan on a fabric: the ports of its rows, their cables, and names for both."""
+"""Maps the rows of a cabling plan to ports and cables of a fabric, and gives both names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ __all__ = ["STATUSES", "PlanComparison", "PlanOnFabric", "PlanRows", "PlannedCab
 
 
 class PlanRows:
-    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that repeat
-    it}.
+    """Rows of a plan that repeat or contradict each other. ``first`` bool[n]: the first row of each cable. ``repeats``:
+    {first row: rows that repeat it}.
 
-    ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a
-    port to itself. ``repeated`` and ``mirrored`` count the rows of ``repeats``, and those of them
-    with the ends exchanged.
+    ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a port to itself.
+    ``repeated``: the number of rows in ``repeats``. ``mirrored``: the number of these rows whose ends are exchanged.
     """
 
     def __init__(self, plan: CablingPlan, port: np.ndarray):
@@ -73,24 +72,26 @@ class PlanRows:
                 self.conflicting[rows] = True
 
     def rivals(self, row: int) -> list[int]:
-        """Return first rows of other cables that use a port of ``row``."""
+        """Return the first rows of other cables that are planned at a port of ``row``."""
         others = [o for p in self.port[row].tolist() for o in self.users.get(p, ()) if o != row]
         return list(dict.fromkeys(others))
 
     def value(self, row: int, column: str) -> int:
-        """Return the row's value for the cable, otherwise that of a repeating row; 0 = unknown."""
+        """Return the value of ``column`` in this row, or if it is empty, in a row that repeats the cable. 0:
+        unknown.
+        """
         values = getattr(self.plan, column)
         return next((int(values[r]) for r in (row, *self.repeats.get(row, ())) if values[r]), 0)
 
     def length(self, row: int) -> float:
-        """Return the planned length in metres in the same way, NaN = unknown."""
+        """Return the planned length in metres, from this row or from a row that repeats the cable. NaN: unknown."""
         lengths = self.plan.length_m
         return next(
             (float(lengths[r]) for r in (row, *self.repeats.get(row, ())) if not math.isnan(lengths[r])), math.nan
         )
 
     def other_problems(self) -> list[Any]:
-        """Return problems of reading the plan that are not reported as conflicting rows."""
+        """Return the problems of reading the plan, without those that are reported as conflicting rows."""
         plan = self.plan
         reported = {
             (plan.files[int(plan.file[r])], int(plan.line[r]))
@@ -125,44 +126,45 @@ class PlannedCable(Result):
     """One of :data:`STATUSES`."""
     file: str
     line: int
-    """Line of the plan file; 0 = none."""
+    """Line of the plan file; 0 if the plan does not have the cable."""
     planned: tuple[str, str]
-    """Its ports, ``node[port]``."""
+    """The planned ports, as ``node[port]``."""
     found: tuple[str, ...]
-    """Ports of the fabric."""
+    """The cables that are plugged into the planned ports."""
     note: str = ""
     reason: str = ""
     """Reason for an unmatched row."""
     also: tuple[str, ...] = ()
-    """Number of rows that repeat the cable."""
+    """File and line of each row that repeats the cable."""
     nodes: tuple[str, ...] = field(default=(), metadata=HIDDEN)
-    """Ports at which the cable is planned."""
+    """Nodes at which the cable is planned."""
 
 
 @dataclass
 class PlanComparison(Result):
-    """Result of comparing a cabling plan: counts, and every cable that is not as planned."""
+    """Result of comparing a cabling plan with a fabric: counts, and every cable that is not as planned."""
 
     files: tuple[str, ...]
     rows: dict[str, int]
-    """Rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
-    other end)."""
+    """Numbers of rows in the plan: ``all``, ``repeated`` (rows that repeat a cable), and ``mirrored`` (those of the
+    repeated rows that state the cable from its other end).
+    """
     counts: dict[str, int]
-    """Cables by status."""
+    """Number of cables with each status."""
     reasons: dict[str, int]
-    """Cables that were not found by name, by reason."""
+    """Number of cables whose names were not found in the fabric, for each reason."""
     table: list[PlannedCable] = field(
         metadata=key(json=lambda table: [cable.to_json() for cable in table if cable.status != "matched"])
     )
     findings: list[Finding] = field(metadata=HIDDEN)
     problems: list[Any] = field(metadata=HIDDEN)
-    """Problems of reading the plan."""
+    """Problems with reading the plan."""
     as_planned: frozenset[tuple[int, int]] = field(metadata=HIDDEN)
     """Ports (NodeGUID, portnum) of cables that are as planned."""
 
     @property
     def ok(self) -> bool:
-        """Return whether every cable is as planned and there are no others."""
+        """Return whether every cable is as planned and the fabric has no unplanned cable."""
         return not self.findings
 
     @property
@@ -173,7 +175,7 @@ class PlanComparison(Result):
 
 
 def _cables_of_rows(view: FabricView, rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Return the cables that are at all identified ports of one of ``rows``, and that row."""
+    """Return cable → row, for each of ``rows`` whose known ports all belong to one cable."""
     if not rows:
         return {}
     f, cables = view.fabric, dict[int, dict[str, Any]]()
@@ -187,13 +189,13 @@ def _cables_of_rows(view: FabricView, rows: list[dict[str, Any]]) -> dict[int, d
 
 
 class PlanOnFabric:
-    """``port``, ``peer`` int64[rows, 2]: the port named at each end and the one at the other end
-    of its cable (-1 = none).
+    """The plan's rows as ports of the fabric. ``port`` int64[rows, 2]: the port that the row names at each end.
+    ``peer`` int64[rows, 2]: the port at the other end of that port's cable. -1: none.
 
-    ``left_out``: cables of the fabric (rows of the view) described by a row outside of the plan (a
-    cancelled row, or a row with an unreadable cell), and that row.
+    ``left_out``: cable of the fabric (row of the view) → the row of the file that describes it but is not part of the
+    plan (a cancelled row, or a row with an unreadable cell).
 
-    ``table`` and ``findings`` collect the results of the checks, by :meth:`add` or directly.
+    ``table`` and ``findings`` collect the results of the checks. :meth:`add` adds lines to the table.
     """
 
     def __init__(self, view: FabricView, plan: CablingPlan):
@@ -212,7 +214,7 @@ class PlanOnFabric:
         return a, b
 
     def name(self, row: int, end: int) -> str:
-        """Return ``node[port]`` of the fabric if the end is known, otherwise the plan's spelling."""
+        """Return ``node[port]`` with the fabric's name if the fabric has this end, otherwise with the plan's name."""
         port = int(self.port[row, end])
         return str(self.view.location(port)) if port >= 0 else self.plan.end_name(row, end)
 
@@ -221,7 +223,7 @@ class PlanOnFabric:
         return str(self.view.node_location(node)) if node >= 0 else str(self.plan.node[row, end])
 
     def locations(self, rows: Iterable[int]) -> list[Any]:
-        """Return places in the fabric of the known ports of ``rows``."""
+        """Return the locations, in the fabric, of the known ports of ``rows``."""
         return [self.view.location(int(p)) for r in rows for p in self.port[r] if p >= 0]
 
     def found(self, row: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Planned cables that are exchanged, lead to another port, or are missing."""
+"""Finds planned cables that are exchanged, lead to another port, are missing, or have another speed or length."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ PLAN_LENGTH = code(
 )
 
 LENGTH_TOLERANCE = 0.25
-"""Allowed deviation from the planned length (share, at least 1 m)."""
+"""Allowed deviation from the planned length, as a share of it. A deviation of up to 1 m is always allowed."""
 MANY, HALF = 8, 0.5
-"""Number of cables, and share of their kind, with the same difference from which they are one
-finding."""
+"""Minimum number of cables with the same difference from the plan, and their minimum share of their kind, for one
+common finding.
+"""
 _DIGITS = re.compile(r"\d+")
 
 
 def right_cables(on: PlanOnFabric, rows: list[int]) -> None:
-    """Check speed and length of the cables of ``rows``, which join their planned ports. If half of
-    the cables of a kind differ from the plan in the same way, that is one finding: the plan or the file
-    is wrong.
+    """Check speed and length of the cables of ``rows``, which join their planned ports. If half of the cables of a kind
+    differ from the plan in the same way, they are one finding, because then the plan or the file is probably wrong.
     """
     kinds: Counter[tuple[str, str]] = Counter()
     alike: dict[tuple[str, tuple[str, str], str], list[int]] = {}
@@ -77,7 +77,7 @@ def _bulk(on: PlanOnFabric, code: str, rows: list[int], of: int, kind: tuple[str
 
 
 def _kind(on: PlanOnFabric, row: int) -> tuple[str, str]:
-    """Return the kind of cable: the names of both ends with digits replaced."""
+    """Return the kind of the cable: the names of both ends with digits replaced."""
     nodes = on.view.fabric.port_node[on.port[row]].tolist()
     a, b = sorted(_DIGITS.sub("#", on.view.names[n]) for n in nodes)
     return a, b
@@ -93,7 +93,7 @@ def _speed_note(on: PlanOnFabric, row: int) -> str:
     if speed >= planned and (width >= lanes or not lanes):
         return ""
     rate, wanted = speed_text(speed, width), speed_text(planned, lanes or 4)
-    if speed == planned:  # only the lanes differ: show them for both
+    if speed == planned:  # only the lanes differ: state them for both
         rate, wanted = f"{width}x {speed_text(speed)}", f"{lanes or 4}x {speed_text(planned)}"
     return f"runs at {rate}, planned {wanted}"
 
@@ -126,11 +126,13 @@ PLAN_MISSING = code(
 )
 
 FEW_SWAPS = 3
-"""Number of swapped host cables between two switches above which they are one finding: two racks,
-or two switches, are exchanged."""
+"""Maximum number of separate findings about swapped host cables between two switches. More swaps are one finding: two
+racks, or two switches, are exchanged.
+"""
 MANY_AT_NODE = 8
-"""Number of missing (or misplaced) cables at one node above which they are one finding, also if all
-cables of the node are missing: the node is off, or not yet cabled."""
+"""Maximum number of separate findings about missing (or misplaced) cables at one node. More are one finding. If all
+cables of the node are missing, they are also one finding: the node is off, or not yet cabled.
+"""
 
 
 def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
@@ -170,8 +172,9 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
 
 
 def _exchanged(on: PlanOnFabric, row: int, end: int, other: int, peer_port: int) -> bool:
-    """Return whether the two remaining ports are cabled to each other, given that ``row``'s port
-    ``end`` is cabled to a port of ``other``."""
+    """Return whether two rows are exchanged: the port ``end`` of ``row`` is cabled to a port of the row ``other``, and
+    this returns whether the other two ports of these rows are cabled to each other.
+    """
     rest = int(on.port[row, 1 - end])
     other_end = int(on.port[other, 0] if on.port[other, 1] == peer_port else on.port[other, 1])
     return int(on.view.fabric.port_peer[rest]) == other_end
@@ -191,7 +194,7 @@ def _swap(on: PlanOnFabric, row: int, other: int) -> Each:
 
 
 def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
-    """Report rows whose two ports have other cables, or no cable."""
+    """Report rows of which at least one planned port has another cable, or none."""
     missing = [row for row in rows if not on.found(row)]
     misplaced = [row for row in rows if on.found(row)]
     for row in misplaced:
@@ -203,7 +206,7 @@ def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
 
 
 def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
-    """Report one finding per cable, or one for a node with many."""
+    """Report one finding per misplaced cable, or one finding for a node with many."""
     per_node = Counter(int(n) for row in rows for n in set(on.matched.node[row].tolist()))
     left = rows
     for n in [*(n for n, count in per_node.most_common() if count > MANY_AT_NODE), -1]:
@@ -227,7 +230,7 @@ def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
 
 
 def _missing(on: PlanOnFabric, rows: list[int]) -> None:
-    """Report one finding per cable, or one for a node with many missing cables."""
+    """Report one finding per missing cable, or one finding for a node with many."""
     node = on.matched.node
     planned = Counter(node[on.rows.first].ravel().tolist())
     per_node = Counter(int(n) for row in rows for n in set(node[row].tolist()))

@@ -1,5 +1,6 @@
-"""Rows of the plan that cannot be compared: they contradict another row, or name nodes or ports
-that do not exist."""
+"""Reports rows of the plan that cannot be compared with the fabric, because they contradict another row, or name nodes
+or ports that do not exist.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +34,17 @@ PLAN_OTHER = code(
 )
 
 MANY_NODES = 32
-"""Number of absent nodes above which they are one finding: not yet built, or the plan of another
-fabric."""
+"""Maximum number of separate findings about absent nodes. More are one finding: the fabric is not yet built, or the
+plan belongs to another fabric.
+"""
 
 
 @dataclass
 class _Device:
-    """A name without a node: ``rows`` of the plan with this name, ``partners`` without a node among
-    their other ends, and the numbers of known other ends that are ``free`` and ``used``."""
+    """A name in the plan that no node has. ``rows``: rows of the plan with this name. At the other ends of these rows,
+    ``partners`` are names that no node has; ``free`` and ``used`` are the numbers of known ports without and with a
+    cable.
+    """
 
     rows: list[int] = field(default_factory=list)
     partners: list[str] = field(default_factory=list)
@@ -49,12 +53,12 @@ class _Device:
 
 
 def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
-    """Report those of ``rows`` (not found by name) that lead to absent nodes; return them."""
+    """Report and return the rows that lead to absent nodes. ``rows``: rows with a name or port that was not found."""
     devices = _devices(on, rows)
     absent = {name: d for name, d in devices.items() if d.free and not d.used}
     if not absent or _misspelled(on):
         return set()
-    # Cables planned only between absent nodes are missing with them, or have no other evidence.
+    # A name whose partners are all absent is reported with them: the fabric has no other evidence about it.
     with_it = {n for n, d in devices.items() if not (d.free or d.used) and set(d.partners) <= absent.keys()}
     done: set[int] = set()
     several: list[Each] = []
@@ -73,10 +77,11 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
 
 
 def rows_of_another_fabric(on: PlanOnFabric, rows: list[int]) -> set[int]:
-    """Report those of ``rows`` (not found by name) that belong to another fabric in the plan; return them.
+    """Report and return the rows that belong to another fabric in the plan. ``rows``: rows with a name or port that was
+    not found.
 
-    Each connected part of the plan that names no device of this fabric is such a fabric, if another
-    part names one and the part has more than one row (a single row is more likely misspelt).
+    A connected part of the plan is another fabric if it names no device of this fabric, another part names one, and it
+    has more than one row (a single row is more likely misspelt).
     """
     names, at = np.unique(np.char.lower(on.plan.node), return_inverse=True)
     ends = at.reshape(-1, 2)
@@ -102,7 +107,9 @@ def rows_of_another_fabric(on: PlanOnFabric, rows: list[int]) -> set[int]:
 
 
 def _unknown(on: PlanOnFabric, row: int) -> Iterable[str]:
-    """Return the names of the row's ends without a node; a different reason counts as a name too."""
+    """Return the names of the nodes at the row's ends whose port was not found in the fabric, even if the fabric has
+    the node.
+    """
     return (str(on.plan.node[row, end]) for end in (0, 1) if on.port[row, end] < 0)
 
 
@@ -126,7 +133,9 @@ def _devices(on: PlanOnFabric, rows: list[int]) -> dict[str, _Device]:
 
 
 def _misspelled(on: PlanOnFabric) -> bool:
-    """Return whether an unplanned node has no cable: the plan may have misspelt its name."""
+    """Return whether the fabric has a node without a cable that the plan does not name: the plan may have misspelt its
+    name.
+    """
     f = on.view.fabric
     alone = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) == 0
     alone[on.matched.node[on.matched.node >= 0]] = False
@@ -163,12 +172,13 @@ PLAN_UNMATCHED = code(
 )
 
 MANY = 32
-"""Number of unmatched devices above which they are one finding."""
+"""Maximum number of separate findings about unmatched devices. More are one finding."""
 
 
 def conflicting_rows(on: PlanOnFabric, rows: list[int], right: np.ndarray) -> None:
-    """Report rows that give a port a different peer than another row does; ``right`` bool[rows]:
-    the fabric has the row's cable."""
+    """Report rows that plan a different cable at a port than another row does. ``right`` bool[rows]: whether the fabric
+    has the row's cable.
+    """
     for row in rows:
         a, b = on.names(row)
         others = on.rows.rivals(row)
@@ -193,7 +203,9 @@ def conflicting_rows(on: PlanOnFabric, rows: list[int], right: np.ndarray) -> No
 
 
 def unmatched_rows(on: PlanOnFabric, rows: list[int]) -> None:
-    """Report each unidentified device of the rows; many are one finding for each reason."""
+    """Report each device of the rows that was not found in the fabric. Many devices with the same reason are one
+    finding.
+    """
     by_reason: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for row in rows:
         worst, end = min((REASONS.index(on.matched.reason[row, e]), e) for e in (0, 1) if on.port[row, e] < 0)

@@ -1,1 +1,1 @@
-"""Capacity of the cables between parts of a fabric: cuts and bisection."""
+"""Capacity of the cables between parts of a fabric: cuts, and the bisection bandwidth."""

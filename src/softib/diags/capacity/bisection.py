@@ -1,20 +1,20 @@
 """Bisection bandwidth: the rate at which half of the hosts can send to the other half, in the worst
 case.
 
-The bisection is a minimum cut into equal halves (Dally and Towles, *Principles and practices of
-interconnection networks*, chapter 3.3); the bisection bandwidth is the capacity across it, here in
-one direction. **Full* is the sending rate of the weaker half's hosts: at 100 % no half of the hosts
-can overload the fabric.
+The bisection is the cut into equal halves with the least capacity (Dally and Towles, *Principles and practices of
+interconnection networks*, chapter 3.3). The bisection bandwidth is the capacity of this cut, here in one direction.
+*Full* is the rate at which the hosts of the half with the lower rate can send. At 100 % of it, no half of the hosts can
+overload the fabric.
 
-Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to
-:data:`~softib.diags.capacity.cuts.EXACT` switches every cut is examined. Beyond, cuts that the
-structure suggests (below each tier of a tree, across each dimension of a grid, between groups) and
-one along the Fiedler vector are each narrowed switch by switch; the narrowest is used. It is a real
-cut, so it bounds the bisection from above; the tests compare it with every cut of small graphs and
-with published formulas.
+Finding the bisection is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to :data:`~softib.diags.capacity.cuts.EXACT`
+switches, every cut is examined. For more switches, the search starts from cuts that the structure suggests (below each
+tier of a tree, across each dimension of a grid, between groups) and from a cut along the Fiedler vector. Each of them
+is improved by moving single switches, and the narrowest result is used. It is an existing cut, so its capacity is an
+upper bound of the bisection bandwidth. The tests compare the results with every cut of small graphs and with published
+formulas.
 
-**Parts* are groups of hosts that together cannot send to the rest at full rate. The hosts below one
-switch, one part of a tree below a tier, or one group of a dragonfly are examined.
+*Parts* are groups of hosts that together cannot send to the other hosts at full rate. The examined groups are the hosts
+below one switch, in one part of a tree below a tier, and in one group of a dragonfly.
 """
 
 from __future__ import annotations
@@ -36,23 +36,26 @@ __all__ = ["Bisection", "NarrowestPart", "bisect"]
 
 
 RANDOM_STARTS = 12
-"""Number of random halves to start from, in addition to the spectral one, if no structure suggests
-any."""
+"""Number of random cuts from which the search starts, in addition to the cut along the Fiedler vector, if the structure
+suggests no cut.
+"""
 
 
 @dataclass(frozen=True)
 class NarrowestPart(Result):
-    """Hosts behind few cables."""
+    """The group of hosts whose outgoing cables have the least capacity relative to the hosts' sending rate."""
 
     name: str
     hosts: int
-    """Host ports there."""
+    """Number of host ports in the group."""
     of: int
-    """Number of host ports of the fabric."""
+    """Number of host ports in the fabric."""
     gbps: float | None
-    """Gb/s of the outgoing cables; None: speeds unknown."""
+    """Capacity of the outgoing cables in Gb/s; None if the speeds are unknown."""
     percent: float
-    """The same in percent of the sending rate of these hosts (or of the rest, if lower)."""
+    """Capacity of the outgoing cables in percent of the rate at which these hosts can send (or the other hosts, if
+    their rate is lower).
+    """
 
     def __str__(self) -> str:
         rate = "" if self.gbps is None else f" ({gbps_text(self.gbps)})"
@@ -62,13 +65,13 @@ class NarrowestPart(Result):
 
 @dataclass(frozen=True)
 class Bisection:
-    """``gbps`` across the bisection (None: the source records no speeds), ``percent`` of full
-    (None: no hosts).
+    """The bisection of a fabric. ``gbps``: its bandwidth (None: the source records no speeds). ``percent``: the same in
+    percent of the full rate (None: the fabric has no hosts).
 
-    ``how``: the method that found it; ``exact``: no narrower cut exists. ``host_port`` int64[hosts]
-    are the ports of the hosts and ``side`` bool[hosts] their halves. ``part`` is the narrowest
-    part, None if every part can send at full rate; ``partitions`` are all examined partitions, each
-    int64[nodes]: the part of each switch.
+    ``how``: the method that found it. ``exact``: no narrower cut exists. ``host_port`` int64[hosts]: the ports of the
+    hosts. ``side`` bool[hosts]: the half to which each belongs. ``part``: the narrowest part (None: every part can send
+    at full rate). ``partitions``: the examined partitions of the fabric, each as int64[nodes], the part to which each
+    switch belongs.
     """
 
     gbps: float | None
@@ -83,7 +86,9 @@ class Bisection:
 
 
 def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
-    """Return the bisection of a recognised fabric; ``rank`` int[nodes] by tier, 1 = leaves."""
+    """Return the bisection of a fabric with the recognised structure ``shape``. ``rank`` int[nodes]: the tier of each
+    node; 1: leaf switches.
+    """
     graph = SwitchCuts(view)
     hosts = len(graph.host_gbps)
     if hosts < 2 or not graph.host_gbps.any():
@@ -111,8 +116,9 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
 
 
 def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, bool, str]:
-    """Return the narrowest of the proposed cuts after improvement, whether it is exact, and how it
-    was found."""
+    """Improve each proposed cut. Return the narrowest result, whether no narrower cut exists, and the name of the
+    proposal.
+    """
     best: Cut | None = None
     name, tried = "", 0
     for label, side in _proposals(graph, rank, shape):
@@ -121,13 +127,13 @@ def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, b
             if best is None or (cut.share, cut.gbps) < (best.share - 1e-12, best.gbps - 1e-9):
                 best, name = cut, label
     assert best is not None
-    # A cut without any crossing link is the narrowest possible.
+    # No cut is narrower than one that no link crosses.
     exact = best.gbps == 0
     return best, exact, f"narrowest of {tried} improved cuts, {name}" + ("" if exact else "; an upper bound")
 
 
 def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
-    """Return (name, bool[switches]) of the cuts to start from."""
+    """Return (name, bool[switches]) of each cut from which the search starts."""
     orders: list[tuple[str, np.ndarray]] = []
     index = np.arange(graph.n)
     part = components(graph.n, graph.a, graph.b)
@@ -160,7 +166,7 @@ def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[
 
 
 def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[str, np.ndarray]]:
-    """Return orders of leaves: pod by pod, and by uplinks."""
+    """Return (name, order) for two orders of the switches: pod by pod, and by the number of uplinks."""
     index = np.arange(graph.n)
     pods = [_below(graph, rank, t) for t in range(2, top + 1)]
     up = np.zeros(graph.n)
@@ -178,15 +184,17 @@ def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[st
 
 
 def _below(graph: SwitchCuts, rank: np.ndarray, tier: int) -> np.ndarray:
-    """Return parts that remain without the switches of ``tier`` and above: smallest switch of each
-    part (int64[switches])."""
+    """Return the part of each switch when the switches of ``tier`` and above are removed, as the smallest switch of the
+    part (int64[switches]).
+    """
     kept = (rank[graph.a] < tier) & (rank[graph.b] < tier)
     return components(graph.n, graph.a[kept], graph.b[kept])
 
 
 def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -> np.ndarray:
-    """Return ``side`` for the switches up to ``tier``; the others all on the second side: a cut of
-    the links above ``tier``."""
+    """Return ``side`` with all switches above ``tier`` on the second side, so that the cut crosses links above
+    ``tier``.
+    """
     lowered = side & (rank == 1)
     for t in range(2, tier + 1):
         pull = np.zeros(graph.n)
@@ -198,8 +206,9 @@ def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -
 
 
 def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return Fiedler vector of the connected part with most hosts (float64[switches], 0 elsewhere),
-    and whether it converged."""
+    """Return the Fiedler vector of the connected part with most hosts (float64[switches], 0 for other switches), and
+    whether the computation converged.
+    """
     vector = np.zeros(graph.n)
     largest = np.flatnonzero(part == part[int(size.argmax())])
     row = np.full(graph.n, -1)
@@ -211,8 +220,9 @@ def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np
 
 
 def _families(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
-    """Return (description, int64[switches]) of the partitions to examine: switches, parts of a
-    tree, groups."""
+    """Return (description, int64[switches]) of each partition to examine. Its parts are single switches, parts of a
+    tree, or groups of a dragonfly.
+    """
     index = np.arange(graph.n)
     families: list[tuple[str, np.ndarray]] = [("", index)]
     if shape.kind in ("fat-tree", "dragonfly+"):
@@ -232,8 +242,9 @@ def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:
 def _narrowest_part(
     graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], speeds_known: bool
 ) -> NarrowestPart | None:
-    """Return the part with the lowest outgoing capacity relative to its sending rate, None if every
-    part can send at full rate."""
+    """Return the part with the lowest outgoing capacity relative to its hosts' sending rate; None if every part can
+    send at full rate.
+    """
     total, best = float(graph.host_gbps.sum()), (1.0 - 1e-9, 0.0, 0, "")
     for name, part in families:
         n = int(part.max(initial=0)) + 1

@@ -1,14 +1,17 @@
-"""Kernel of :mod:`softib.diags.capacity.cuts`: passes of Fiduccia and Mattheyses that make a cut
-narrower, one switch at a time."""
+"""Kernel of :mod:`softib.diags.capacity.cuts`: the method of Fiduccia and Mattheyses, which makes a cut narrower by
+moving one switch at a time.
+"""
 
 from softib.jit import kernel, table
 
 Switches = table("Switches", "first peer weight hosts dues")
-"""CSR list of neighbours with the capacity between both switches, hosts by switch, and the cost of
-excess hosts on a side."""
+"""``first``, ``peer``, ``weight``: CSR list of each switch's neighbours, and the capacity to each. ``hosts``: number of
+hosts of each switch. ``dues``: cost of each number of excess hosts on a side.
+"""
 Scratch = table("Scratch", "gain locked moved")
-"""By switch: capacity that leaves the cut if the switch moves; whether it moved in this pass; and
-the moved switches, in order."""
+"""``gain``: capacity by which the cut shrinks if a switch moves. ``locked``: whether a switch moved in this pass.
+``moved``: the moved switches in their order.
+"""
 
 
 @kernel
@@ -23,8 +26,9 @@ def off_balance(low, high, count):
 
 @kernel
 def set_gains(t, side, gain):
-    """Compute, by switch, the capacity that leaves the cut if the switch changes its side. Returns
-    the capacity of the cut, doubled."""
+    """Compute for each switch the capacity by which the cut shrinks if the switch changes its side. Return twice the
+    capacity of the cut.
+    """
     first, peer, weight = t.first, t.peer, t.weight
     cut = 0.0
     for v in range(len(side)):
@@ -54,11 +58,12 @@ def move(t, v, side, gain):
 
 @kernel(steps=lambda t, low, high, patience, passes, side, scratch: 4 * min(len(side), patience) * len(side))
 def narrow(t, low, high, patience, passes, side, scratch):
-    """Reduce the cost of ``side`` (uint8[switches]) of the :data:`Switches` ``t`` in place; returns the cost.
+    """Reduce the cost of the cut ``side`` (uint8[switches], changed in place) of the :data:`Switches` ``t``. Return the
+    cost.
 
-    The cost is the capacity across the cut plus ``t.dues[k]`` for ``k`` excess hosts on one side.
-    Each pass repeatedly moves the cheapest switch, even if the cut gets worse, each switch at most
-    once, and then returns to the best state seen.
+    The cost is the capacity across the cut plus ``t.dues[k]`` for ``k`` excess hosts on one side. A pass repeatedly
+    moves the switch whose move costs least, even if the cut gets worse, but each switch at most once. It then restores
+    the best cut that occurred.
     """
     hosts, dues = t.hosts, t.dues
     gain, locked, moved = scratch.gain, scratch.locked, scratch.moved

@@ -1,10 +1,10 @@
-"""Cuts of a fabric into two halves of its hosts: their capacity, and the search for a narrow one.
+"""Cuts of a fabric into two halves of its hosts: computes their capacity, and searches a narrow cut.
 
-A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half
-of the hosts on each side, so excess hosts have to be cut off from their switches: the cost of a cut
-is the capacity of the cables that cross it, plus that of the slowest host cables among the excess
-hosts. So a cut that separates few hosts from many is not a narrow bisection, however few cables
-cross it: further hosts must be separated one by one.
+A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half of the hosts on
+each side. If one side of a cut has more hosts, the excess hosts are separated from their switches. The cost of the cut
+is therefore the capacity of the cables that cross it, plus the capacity of the cables of the excess hosts, for which
+the slowest are chosen. So a cut that separates few hosts from many is not a narrow bisection, however few cables cross
+it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ __all__ = ["EXACT", "Cut", "SwitchCuts", "fiedler"]
 
 STEPS, RESTARTS = 120, 8
 TOLERANCE = 1e-5
-"""Tolerance of the residual, relative to the largest eigenvalue: an order of switches needs no more
-digits.
+"""Tolerance of the residual, relative to the largest eigenvalue. The vector only serves to sort switches, which needs
+no more digits.
 """
 
 
 def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """Return (vector float64[n] of length 1, its eigenvalue, whether it converged) of a connected
-    graph with edges a[i]–b[i]."""
+    """Return the Fiedler vector of a connected graph with edges a[i]–b[i]: (vector float64[n] of length 1, its
+    eigenvalue, whether the computation converged).
+    """
     if n < 2:
         return np.zeros(n), 0.0, True
     degree = np.bincount(a, weight, n) + np.bincount(b, weight, n)
@@ -37,7 +38,7 @@ def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[n
     def laplacian(v: np.ndarray) -> np.ndarray:
         return np.asarray(degree * v - np.bincount(a, weight * v[b], n) - np.bincount(b, weight * v[a], n))
 
-    # Any vector that is not constant is suitable; a fixed one avoids randomness.
+    # Any vector that is not constant is suitable. A fixed vector makes results reproducible.
     vector, value = np.cos(np.arange(n) * 1.7) + np.arange(n) / n, 0.0
     for _ in range(RESTARTS):
         vector, value = _lanczos(laplacian, vector, min(STEPS, n - 1))
@@ -47,8 +48,7 @@ def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[n
 
 
 def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:  # type: ignore[no-untyped-def]
-    """Return the smallest Ritz pair of ``apply`` on the vectors without a mean, in the Krylov space
-    of ``start``."""
+    """Return the smallest Ritz pair of ``apply`` in the Krylov space of ``start``, among vectors whose mean is 0."""
     v = start - start.mean()
     rows = np.zeros((steps, len(v)))
     rows[0] = v / np.linalg.norm(v)
@@ -81,8 +81,9 @@ PATIENCE, PASSES = 128, 20
 
 @dataclass(frozen=True)
 class Cut:
-    """``gbps`` across in one direction; ``full``: the rate of the hosts in the weaker half;
-    ``side`` bool[hosts]."""
+    """A cut. ``gbps``: its capacity in one direction. ``full``: the sending rate of the hosts in the half with the
+    lower rate. ``side`` bool[hosts]: the half of each host.
+    """
 
     gbps: float
     full: float
@@ -90,7 +91,7 @@ class Cut:
 
     @property
     def share(self) -> float:
-        """Return Gb/s across as a share of the weaker half's sending rate; 1 if that is 0."""
+        """Return :attr:`gbps` as a share of :attr:`full`; 1 if :attr:`full` is 0."""
         return self.gbps / self.full if self.full else 1.0
 
 
@@ -115,8 +116,9 @@ class SwitchCuts:
         self.low, self.high = len(self.host_gbps) // 2, -(-len(self.host_gbps) // 2)
 
     def cut(self, side: np.ndarray) -> Cut:
-        """Return the cheapest cut into halves with the switches divided as in ``side``
-        (bool[switches])."""
+        """Return the cheapest cut into equal halves of the hosts in which the switches are divided as in ``side``
+        (bool[switches]).
+        """
         across = float(self.gbps[side[self.a] != side[self.b]].sum())
         half = side[self.host_switch].copy()
         count = int(half.sum())
@@ -130,16 +132,18 @@ class SwitchCuts:
         return Cut(across, full, half)
 
     def prefix(self, order: np.ndarray) -> np.ndarray:
-        """Return bool[switches]: the first switches of ``order`` with half of the hosts (every
-        switch if there are too few)."""
+        """Return the first switches of ``order`` that together have half of the hosts (bool[switches]; all switches if
+        they have fewer hosts).
+        """
         before = np.cumsum(self.hosts[order]) - self.hosts[order] / 2
         side = np.zeros(self.n, bool)
         side[order[before < len(self.host_gbps) / 2]] = True
         return side
 
     def narrowed(self, side: np.ndarray) -> np.ndarray:
-        """Return ``side`` after moves of single switches that make the cut cheaper (Fiduccia and
-        Mattheyses, DAC 1982)."""
+        """Return ``side`` after single switches were moved to make the cut cheaper (Fiduccia and Mattheyses, DAC
+        1982).
+        """
         from softib.diags.capacity.cut_kernels import Scratch, Switches, narrow
 
         first, peer, weight = self._neighbours
@@ -152,15 +156,16 @@ class SwitchCuts:
 
     @cached_property
     def _neighbours(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """CSR list of neighbours with the capacity between the two."""
+        """Return a CSR list of each switch's neighbours, with the capacity to each."""
         end, peer = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
         order = np.argsort(end, kind="stable")
         first = np.searchsorted(end[order], np.arange(self.n + 1))
         return first.astype(np.int64), peer[order].astype(np.int64), np.concatenate([self.gbps, self.gbps])[order]
 
     def every(self) -> np.ndarray:
-        """Return bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the
-        last is on the second side."""
+        """Return every cut (bool[2^(switches - 1), switches]). The last switch is always on the second side. There must
+        be at most :data:`EXACT` switches.
+        """
         numbers = np.arange(1 << max(self.n - 1, 0))[:, None]
         return ((numbers >> np.arange(self.n)) & 1).astype(bool)
 
@@ -169,7 +174,8 @@ class SwitchCuts:
         sides = self.every()
         across = (sides[:, self.a] != sides[:, self.b]) @ self.gbps
         count = sides @ self.hosts
-        # A lower bound, from the slowest of all hosts, sorts the cuts; only a few cuts need the exact cost.
+        # Cuts are sorted by a lower bound of their cost, from the slowest hosts of the fabric. The exact cost is then
+        # computed for a few cuts only.
         dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
         least = across + dues[np.maximum(np.maximum(count - self.high, self.low - count), 0)]
         weighed = np.sort(self.host_gbps)[::-1]

@@ -1,1 +1,1 @@
-"""Checks that tenants of a fabric are isolated and its managers protected: evidence and rules."""
+"""Checks whether the tenants of a fabric are isolated and its managers protected."""

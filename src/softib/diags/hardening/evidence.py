@@ -1,4 +1,4 @@
-"""Protection of a fabric as seen in requests from a host, with or without its M_Key."""
+"""Evidence about the protection of a fabric, from requests that a host sends with or without the M_Key."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from softib.diags.finding import Location
 __all__ = ["DEFAULT_BASE", "FULL", "EndPort", "Evidence", "Manager", "Service"]
 
 DEFAULT_BASE, FULL = 0x7FFF, 0x8000
-"""The default partition, and the membership bit (IBA 10.9.1, 10.9.3)."""
+"""P_Key of the default partition, and the bit of full membership (IBA 10.9.1, 10.9.3)."""
 
 
 @dataclass(frozen=True)
 class EndPort:
-    """An end port that answered. ``shown``: it answered without the M_Key; ``mkey``, ``protect``
-    and ``lease`` from that PortInfo (or the one read with the key). ``pkeys``: its whole P_Key
-    table, None if it was not read. ``leaf``: the switch port at the other end; ``enforces``:
-    whether that port checks incoming P_Keys (None: the switch cannot); ``leaf_pkeys``: the table
-    used for that."""
+    """An end port that answered. ``shown``: it answered without the M_Key. ``mkey``, ``protect`` and ``lease`` are from
+    this PortInfo, or from one that was read with the M_Key. ``pkeys``: its whole P_Key table (None: not read).
+    ``leaf``: the switch port at the other end of its cable. ``enforces``: whether that switch port checks incoming
+    P_Keys (None: the switch cannot). ``leaf_pkeys``: the P_Key table of that switch port.
+    """
 
     where: Location
     host: bool
@@ -33,14 +33,15 @@ class EndPort:
 
     @property
     def memberships(self) -> frozenset[int]:
-        """Return its P_Keys with the membership bit, without invalid ones."""
+        """Return the port's valid P_Keys, including the membership bit."""
         return frozenset(k for k in self.pkeys or () if k & ~FULL)
 
 
 @dataclass(frozen=True)
 class Manager:
-    """A subnet manager that answered Get(SMInfo). ``state`` as named by ``sminfo``; ``sm_key``: the
-    key in its answer."""
+    """A subnet manager that answered Get(SMInfo). ``state``: its state, with the names that ``sminfo`` prints.
+    ``sm_key``: the key in its answer.
+    """
 
     where: Location
     guid: int
@@ -51,8 +52,9 @@ class Manager:
 
 @dataclass(frozen=True)
 class Service:
-    """A service that the subnet administration returned to a requester: its ServiceRecord (IBA 15.2.5.14). ``guid``:
-    of the port in its GID; ``pkey`` 0: no partition is stated."""
+    """A ServiceRecord that the subnet administration returned (IBA 15.2.5.14). ``guid``: PortGUID in the service's GID.
+    ``pkey``: 0 if the record states no partition.
+    """
 
     guid: int
     pkey: int
@@ -61,10 +63,11 @@ class Service:
 
 @dataclass
 class Evidence:
-    """``mkey``: the key used in requests, 0 for none. ``trusts``: SM_Keys → whether the subnet
-    administration returns P_Key tables for it (None: not tested); ``mkey_records``: ports whose
-    M_Key was returned to a request without a key. ``allowed``: PortGUIDs that may run a manager
-    (None: not configured). ``unread``: lines on what could not be checked."""
+    """All evidence about a fabric. ``mkey``: the M_Key used in requests (0: none). ``trusts``: SM_Key → whether the
+    subnet administration returns P_Key tables to requests with this key (None: not tested). ``mkey_records``: ports
+    whose M_Key was returned to a request without an SM_Key. ``allowed``: PortGUIDs of ports that may run a manager
+    (None: not configured). ``unread``: lines that describe what could not be checked.
+    """
 
     ports: list[EndPort] = field(default_factory=list)
     managers: list[Manager] = field(default_factory=list)
@@ -77,7 +80,7 @@ class Evidence:
 
     @property
     def hosts(self) -> list[EndPort]:
-        """Return ports of hosts, except those with an allowed manager."""
+        """Return the ports of hosts that do not run an allowed manager."""
         managing = {m.guid for m in self.managers if m.state != "not active"}
         if self.allowed is not None:
             managing &= self.allowed

@@ -1,5 +1,6 @@
-"""The hardening rules on a manager's files: ``opensm.conf`` as OpenSM 3.3.23 reads it, with the
-options of UFM's OpenSM by name, and partitions.conf."""
+"""Applies the hardening rules to a manager's files: ``partitions.conf``, and ``opensm.conf`` as OpenSM 3.3.23 reads it.
+Options that only UFM's OpenSM has are known by name.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ MANAGERS_ANY = code(
 )
 
 UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enable", "sm_key_per_port", "vs_key_enable")
-"""Options of UFM's OpenSM that OpenSM 3.3 does not have: a file with one of them is a file of UFM."""
+"""Options of UFM's OpenSM that OpenSM 3.3 does not have. A file with one of them is taken as a file of UFM."""
 
 
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
-    """Yield findings of the options file ``name``."""
+    """Yield the findings about the options file ``name``."""
 
     def of(code: str, option: str, says: str = "") -> Finding:
         line = stated.lines.get(option)
@@ -86,7 +87,7 @@ def not_as_written(stated: Stated, name: str) -> Iterator[str]:
 
 
 def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
-    """Yield options that UFM's OpenSM has, in a file that states one of them."""
+    """Yield the findings about options that only UFM's OpenSM has, if the file states one of them."""
     if not any(option in stated.unknown for option in UFM_ONLY):
         return
     value = lambda option: stated.unknown.get(option, (0, ""))[1].strip()
@@ -107,8 +108,9 @@ def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
 
 
 def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding]:
-    """Yield findings of a partitions file, as
-    :func:`~softib.sm.managers.partitions.parse_partitions` gives it."""
+    """Yield the findings about a partitions file. ``partitions``: result of
+    :func:`~softib.sm.managers.partitions.parse_partitions`.
+    """
     for partition in partitions:
         last = dict(partition.members)  # a later line for a port replaces an earlier one
         where = f"{name}: partition {partition.pkey:#06x} ({partition.name})"
@@ -120,7 +122,7 @@ def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding
         elif full := [str(who) for who in ("ALL", "ALL_CAS") if last.get(who, 0) & FULL]:
             message = f"{where}: {' and '.join(full)} are full members"
             yield finding(rules.PARTITION_EVERYONE, (), message, {"file": name})
-        elif last and all(isinstance(who, int) for who in last):  # the ports of a keyword are the fabric's
+        elif last and all(isinstance(who, int) for who in last):  # no keywords: their ports are unknown
             yield from _of_members(where, name, {f"{guid:#018x}": bool(bits & FULL) for guid, bits in last.items()})
 
 

@@ -1,7 +1,6 @@
-"""The rules of a hardened fabric (IBA 10.9, 14.2.4, 14.4, 15.4.1; OpenSM's and UFM's options).
-
-``advice`` names the option of OpenSM (``opensm.conf``, ``partitions.conf``), which softib shares
-(``sm:`` in fabric.yaml), and UFM's option if it differs (``gv.cfg``).
+"""Rules for the protection of a fabric (IBA 10.9, 14.2.4, 14.4, 15.4.1; options of OpenSM and UFM). ``advice`` names
+the option of OpenSM (in ``opensm.conf`` or ``partitions.conf``), which softib's manager also has (``sm:`` in
+fabric.yaml), and UFM's option (in ``gv.cfg``) if it is different.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from softib.plural import counted
 __all__ = ["OPENSM_KEY", "judge", "pkey_text"]
 
 OPENSM_KEY = 1
-"""Default of OpenSM's ``sm_key`` and ``sa_key``: it is publicly known."""
+"""Default of OpenSM's ``sm_key`` and ``sa_key``, which is publicly known."""
 
 MKEY_UNSET = code(
     "mkey-unset",
@@ -142,7 +141,7 @@ SERVICE_FOREIGN = code(
 
 
 def pkey_text(key: int) -> str:
-    """Return the P_Key with the membership, as OpenSM writes it."""
+    """Return the P_Key and its membership as text in OpenSM's notation."""
     return f"{key & ~FULL:#06x} ({'full' if key & FULL else 'limited'})"
 
 
@@ -156,8 +155,9 @@ def judge(e: Evidence) -> Iterator[Finding]:
 def _of_ports(
     name: str, ports: Sequence[EndPort], all_of: int, text: str, detail: Callable[[EndPort], str] | None = None
 ) -> Iterator[Finding]:
-    """Yield one finding for ``ports`` of ``all_of``, in a line with their number and the first
-    names."""
+    """Yield one finding about ``ports``, whose message has their number, the number of all ports (``all_of``), and the
+    first names.
+    """
     if not ports:
         return
     locations = [p.where for p in ports]
@@ -196,7 +196,7 @@ def _managers(e: Evidence) -> Iterator[Finding]:
             yield finding(MANAGER_FOREIGN, [m.where], f"{who} is not among those allowed", {"guid": f"{m.guid:#018x}"})
         if m.sm_key == OPENSM_KEY:
             yield finding(SM_KEY_DEFAULT, [m.where], f"{who} shows the SM_Key 1, which is OpenSM's default")
-        elif m.sm_key and not e.mkey:  # a requester with the M_Key is authenticated (IBA 14.2.5.13)
+        elif m.sm_key and not e.mkey:  # a manager may return its SM_Key to a requester with the M_Key (IBA 14.2.5.13)
             yield finding(SM_KEY_SHOWN, [m.where], f"{who} shows its SM_Key")
 
 
@@ -210,7 +210,9 @@ def _default_partition(e: Evidence) -> Iterator[Finding]:
 
 
 def _partitions(e: Evidence) -> Iterator[Finding]:
-    """Check partitions other than the default: mixed memberships, and keys of a single port."""
+    """Check the partitions except the default partition: full and limited members in one partition, and P_Keys that
+    only one port has.
+    """
     holders: dict[int, list[tuple[EndPort, bool]]] = defaultdict(list)
     for port in e.hosts:
         for key in port.memberships:
@@ -282,7 +284,9 @@ def _sa(e: Evidence) -> Iterator[Finding]:
 
 
 def _services(e: Evidence) -> Iterator[Finding]:
-    """Check whether each service's port is in its partition, and which hosts reach it in the default one."""
+    """Check whether each service's port is a member of the service's partition, and which hosts reach a service in the
+    default partition.
+    """
     ports = {p.where.guid: p for p in e.ports if p.pkeys is not None}
     for one in e.services:
         port, base = ports.get(one.guid), one.pkey & ~FULL
@@ -305,6 +309,6 @@ def _services(e: Evidence) -> Iterator[Finding]:
 
 
 def _meet_by_default(a: EndPort, b: EndPort) -> bool:
-    """Return whether both ports are members of the default partition, and one of them a full member."""
+    """Return whether both ports are members of the default partition, and at least one of them is a full member."""
     of_a, of_b = ({k for k in p.memberships if k & ~FULL == DEFAULT_BASE} for p in (a, b))
     return bool(of_a and of_b) and any(k & FULL for k in of_a | of_b)

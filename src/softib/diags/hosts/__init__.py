@@ -1,1 +1,1 @@
-"""Missing, exchanged and shifted hosts, found by their names and order."""
+"""Finds missing, exchanged and shifted hosts from their names and port numbers."""

@@ -1,13 +1,12 @@
-"""Exchanged hosts, found by the order of their names along the port numbers of the leaves. Sites
-number their hosts in the order of cabling. On similarly cabled leaves the number of the host at
-port p is the base of the leaf plus the offset of the port: host 1426 at port 6 of one leaf, 1318 at
-port 6 of another. Leaves need no names, and the order need not be ascending. Offsets are learned by
-vote over similar leaves; a leaf with a different order is ignored.
+"""Finds exchanged hosts from the order of host names along the port numbers of the leaves. Sites number their hosts in
+the order of cabling. On similarly cabled leaves, the number of the host at port p is the base of the leaf plus the
+offset of the port: for example host 1426 at port 6 of one leaf, and host 1318 at port 6 of another. Leaves need no
+names, and the order need not be ascending. The offset of a port is the one on which most similar leaves agree; a leaf
+with a different order is ignored.
 
-An exchange is reported only if each of the two ports has exactly the adapter that is expected at
-the other. If the other leaf has a different order, each host must be the only one of its class of
-names among hosts of the other class. Either names or cables can be exchanged, so the finding is a
-warning.
+An exchange is reported only if each of the two ports has exactly the adapter that is expected at the other. If the
+other leaf has a different order, nothing is expected there; then each host must be the only one of its class of names
+on its leaf, among hosts of the other class. Names may be exchanged instead of cables, so the finding is only a warning.
 """
 
 from __future__ import annotations
@@ -25,26 +24,31 @@ from softib.diags.view import FabricView
 __all__ = ["HostExchange", "TurnedLeaf", "exchanged_hosts", "turned_leaves"]
 
 MIN_LEAVES = 3
-"""Number of leaves with the same offsets from which the offsets are a rule."""
+"""Minimum number of leaves with the same offsets for these offsets to be a rule."""
 MIN_PORTS = 4
-"""Minimum number of ports of a leaf that must follow the order; on a leaf with only this number of
-ports, one port fewer."""
+"""Minimum number of ports of a leaf that must follow the order. On a leaf with exactly this number of ports, one port
+fewer is enough.
+"""
 SMALL, MIN_FOLLOWERS = 2, 16
-"""Number of hosts of the smallest leaf with an order; and number of hosts in order from which
-leaves with fewer than :data:`MIN_PORTS` ports have a rule."""
+"""Leaves with fewer than :data:`MIN_PORTS` ports can have an order if they have at least ``SMALL`` hosts, and at least
+``MIN_FOLLOWERS`` hosts in total follow the order.
+"""
 MOST = 0.6
 """Minimum share of the hosts of a leaf that must follow the order. It is low enough that one
 exchanged host of three does not hide the order."""
 CLEAR = 0.9
-"""Share of all hosts of similar leaves that must follow the order before anything is reported."""
+"""Minimum share of the hosts of similar leaves that must follow the order. With a smaller share, nothing is
+reported.
+"""
 MAX_ORDERS = 24
-"""Maximum number of orders of one class of names; a class with more orders has no order."""
+"""Maximum number of orders of one class of names. A class with more orders is taken as unordered."""
 EXCHANGED = 2
-"""Number of ports out of order in a row up to which they may be two exchanged hosts, on all leaves
-of the row and in a row of any length."""
+"""Number of ports out of order that two hosts explain if they are exchanged on all leaves. With at most this number,
+:data:`CLEAR` does not apply.
+"""
 ROUNDS = 3
 SHIFTS = (1, -1, 2, -2)
-"""Maximum number of ports by which the hosts of a leaf may be rotated."""
+"""Numbers of ports by which the hosts of a leaf may be rotated, in the order in which they are tried."""
 
 _NUMBER = re.compile(r"\d+")
 _WEIGHTS = (
@@ -55,26 +59,30 @@ _WEIGHTS = (
     0xA0761D6478BD642F,
     0xE7037ED1A0B428DB,
 )
-"""Odd numbers that weigh the numbers of a name into one code, modulo 2^64: differences of codes are
-differences of names."""
+"""Odd weights. The code of a name is the weighted sum of its numbers modulo 2^64, so that equal differences between
+names are equal differences between codes.
+"""
 
 
 @dataclass(frozen=True)
 class HostExchange:
-    """The hosts at leaf ports ``a`` and ``b`` are exchanged. ``follow`` of ``of`` hosts of such
-    leaves are in order."""
+    """The hosts at leaf ports ``a`` and ``b`` are exchanged. Of the ``of`` hosts on leaves with the same order,
+    ``follow`` are in order.
+    """
 
     a: int
     b: int
     follow: int
     of: int
     by_rails: bool = False
-    """The evidence is the port numbers of the hosts on other leaves, not the order of names."""
+    """Whether the evidence is the port numbers of the hosts on other leaves, and not the order of names."""
 
 
 @dataclass(frozen=True)
 class TurnedLeaf:
-    """The hosts of ``leaf`` are in order, but rotated by ``by`` ports around its ports (rows)."""
+    """A leaf whose hosts are in order, but all shifted by ``by`` ports; the last ones are at the first ports.
+    ``ports``: rows of the leaf's host ports.
+    """
 
     leaf: int
     ports: tuple[int, ...]
@@ -85,8 +93,9 @@ class TurnedLeaf:
 
 @dataclass
 class _Class:
-    """Adapters whose names differ only in numbers: ``code`` uint64, row of its leaf, and leaf port
-    number of each."""
+    """Adapters whose names differ only in numbers. For each adapter: ``code`` uint64, the row of its leaf, and its port
+    number on the leaf.
+    """
 
     key: int
     code: np.ndarray
@@ -95,13 +104,13 @@ class _Class:
 
 
 def exchanged_hosts(view: FabricView) -> list[HostExchange]:
-    """Return pairs of leaf ports whose hosts are exchanged. Near-linear in adapters."""
+    """Return the pairs of leaf ports whose hosts are exchanged. The time is nearly linear in the number of adapters."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
     leaves, leaf = np.unique(node[leaf_port], return_inverse=True)
     classes = list(_classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)))
-    # Return (class, code) of the host at each leaf port.
+    # (class, code) of the host at each leaf port
     held = dict(zip(leaf_port.tolist(), _codes(names), strict=True))
     wanted: dict[int, list[tuple[tuple[int, int], int, int]]] = {}
     for class_ in classes:
@@ -114,7 +123,7 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
 
 
 def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
-    """Return leaves whose hosts are in order after a rotation by one or two ports."""
+    """Return the leaves whose hosts are in order if they are rotated back by one or two ports."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -126,7 +135,7 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
                 if len(row) != len(by_leaf[at]) or any(_is_at(offsets, p, code, base) for p, code in row.items()):
                     continue
-                # A rotation by half of the ports is an exchange of hosts.
+                # A rotation by half of the ports is reported as exchanged hosts.
                 by = next((k for k in SHIFTS if 2 * abs(k) < len(row) and _turned(row, offsets, k)), 0)
                 if by:
                     leaf_node = int(leaves[at])
@@ -162,9 +171,9 @@ def _classes(names: list[str], leaf: np.ndarray, portnum: np.ndarray) -> Iterato
 
 
 Expected = list[tuple[int, int, int, int, int]]
-"""(leaf, portnum, expected code, hosts that follow the order, total hosts)."""
+"""(leaf, portnum, expected code, number of hosts that follow the order, total number of hosts)."""
 Rule = tuple[dict[int, int], dict[int, int], int, int]
-"""(offset of each port, base of each leaf, hosts that follow, total hosts)."""
+"""(offset of each port, base of each leaf, number of hosts that follow the rule, total number of hosts)."""
 
 
 def _by_leaf(class_: _Class) -> dict[int, dict[int, int]]:
@@ -175,7 +184,7 @@ def _by_leaf(class_: _Class) -> dict[int, dict[int, int]]:
 
 
 def _orders(class_: _Class) -> Iterator[Expected]:
-    """Return the expected hosts of each order of the class on the leaves that follow it."""
+    """Return the expected host of each port on the leaves that follow one of the class's orders."""
     for offsets, bases, follow, of in _rules(class_):
         yield [
             (leaf, p, (base + o) % (1 << 64), follow, of) for leaf, base in bases.items() for p, o in offsets.items()
@@ -183,7 +192,7 @@ def _orders(class_: _Class) -> Iterator[Expected]:
 
 
 def _rules(class_: _Class) -> Iterator[Rule]:
-    """Return the orders of the class that enough leaves follow."""
+    """Return the orders that enough leaves of the class follow."""
     by_leaf = _by_leaf(class_)
     left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= SMALL), key=lambda x: (-len(by_leaf[x]), x))
     for _ in range(MAX_ORDERS):
@@ -212,11 +221,12 @@ def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
 
 
 def _bases(by_leaf: dict[int, dict[int, int]], leaves: list[int], offsets: dict[int, int]) -> dict[int, int]:
-    """Return the code of the hosts of each leaf less the offsets of their ports: the base at which all its hosts
-    together match its ports, else the most frequent one. If the most frequent base places only
-    exchanged hosts on the leaf, and these are on other leaves that do not expect them, the first
-    base is preferred. Example: with host 9 in the place of host 1, hosts 2 to 9 also match, shifted
-    by a port."""
+    """Return the base of each leaf: the code of a host minus the offset of its port. There are two candidates: the base
+    with which the set of the leaf's hosts matches its ports in any order, and the most frequent base. If they differ,
+    the most frequent base is used only if the hosts that it expects but that the leaf does not have are all on other
+    leaves, and no leaf with a certain base expects them. Example: if host 9 is in the place of host 1, hosts 2 to 9
+    also match, shifted by a port.
+    """
     found = {leaf: _bases_of(by_leaf[leaf], offsets) for leaf in leaves}
     sure = {leaf: base for leaf, (base, whole) in found.items() if base is not None and whole in (None, base)}
     held = {code for row in by_leaf.values() for code in row.values()}
@@ -234,8 +244,10 @@ def _bases(by_leaf: dict[int, dict[int, int]], leaves: list[int], offsets: dict[
 
 
 def _bases_of(row: dict[int, int], offsets: dict[int, int]) -> tuple[int | None, int | None]:
-    """Return the most frequent difference of code and offset of a leaf (None if too few agree), and
-    the base at which all its hosts together match its ports, in any order."""
+    """Return two candidates for the base of a leaf (None: no candidate): the most frequent difference between a host's
+    code and its port's offset, if enough hosts agree; and the base with which the set of the leaf's hosts matches its
+    ports, in any order.
+    """
     votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
     base, count = votes.most_common(1)[0] if votes else (0, 0)
     if count == len(row):
@@ -249,9 +261,9 @@ def _bases_of(row: dict[int, int], offsets: dict[int, int]) -> tuple[int | None,
 
 
 def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:
-    """Return the offset of each port on which most leaves agree. If two hosts are exchanged on all
-    of their leaves (every rail), all leaves agree on the exchange; then the row of the other ports
-    decides."""
+    """Return the offset of each port on which most leaves agree. If two hosts are exchanged on all of their leaves
+    (every rail), all leaves agree on wrong offsets; then the offset follows from the neighbouring ports.
+    """
     votes: dict[int, Counter[int]] = {}
     for leaf, base in bases.items():
         for portnum, code in by_leaf[leaf].items():
@@ -272,8 +284,8 @@ def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[in
         swapped = [p for p, offset in clear.items() if offset != row[p] and at.get(row[p]) is not None]
         clear |= {p: row[p] for p in swapped if clear[at[row[p]]] == row[p] and row.get(at[row[p]]) == clear[p]}
     for p in votes.keys() - clear.keys():
-        # If half of the leaves hold an exchanged host there (a host with an adapter on each), use the step between
-        # ports.
+        # If half of the leaves have an exchanged host at this port (a host with an adapter on each), use the step
+        # between ports.
         wanted = {(clear[p + d] - d * step) % (1 << 64) for d in (-1, 1) if p + d in clear} or {row[p]}
         if len(wanted) == 1 and votes[p][offset := wanted.pop()] >= 2:
             clear[p] = offset
@@ -304,7 +316,7 @@ def _pairs(
 
 
 class _Company:
-    """Classes of host names on each leaf, for leaves whose order no other leaf shares."""
+    """The classes of host names on each leaf, for leaves whose order no other leaf has."""
 
     def __init__(self, held: dict[int, tuple[int, int]], node: np.ndarray):
         self.held, self.node = held, node
@@ -313,9 +325,9 @@ class _Company:
             self.classes.setdefault(int(node[port]), Counter())[key] += 1
 
     def belongs(self, port: int, other: int) -> bool:
-        """Return whether the host at ``port`` is the only host of its class on its leaf, and
-        whether nearly all hosts on the leaf of ``other``, except the host at ``other``, are of that
-        class."""
+        """Return whether the host at ``port`` is the only host of its class on its leaf, and nearly all hosts on the
+        leaf of ``other`` (except the host at ``other``) are of this class.
+        """
         stray, guest = self.held[port][0], self.held[other][0]
         here, there = (self.classes[int(self.node[p])] for p in (port, other))
         rest = there.total() - 1

@@ -1,8 +1,8 @@
-"""Absent and shifted hosts, found by port numbers alone. Hosts with several adapters use the same
-port number on several leaves (a unit with rails). A number that is free on all of these leaves,
-between numbers in use, indicates an absent host. A leaf whose hosts are all one port further than
-on the other leaves of its unit is rotated. For hosts with one adapter, a number that is free on
-very few leaves of a kind indicates an absent host.
+"""Finds absent and shifted hosts from port numbers only. Hosts with several adapters use the same port number on each
+leaf of a unit (a group of leaves, one per rail). A number between used numbers that is free on all leaves of a unit
+indicates an absent host. If the hosts of one leaf are all one port further than on the other leaves of its unit, this
+leaf is rotated. For hosts with one adapter, a number that is free on very few leaves of a kind indicates an absent
+host.
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ from softib.diags.view import FabricView
 __all__ = ["TurnedRail", "Vacancy", "exchanged_in_units", "turned_rails", "vacancies"]
 
 ALIKE = 0.9
-"""Share of the port numbers of a unit that must hold one host each on all of its leaves; share of
-leaves that must use a number."""
+"""Minimum share of a unit's port numbers with one and the same host on all leaves. Also the minimum share of leaves
+that use a port number.
+"""
 MIN_HOSTS = 4
-"""Minimum number of hosts of a unit, and …"""
+"""Minimum number of hosts of a unit."""
 MIN_LEAVES = 4
-"""… leaves of a kind from which a free number is a gap."""
+"""Minimum number of leaves of a kind for a free number to be a gap."""
 FEW = 0.02
-"""Share of the host ports of a kind of leaves that may be empty; with a larger share, leaves are
-partly filled by design."""
+"""Maximum share of the host ports of a kind of leaves that may be empty. With a larger share, the leaves are partly
+filled by design.
+"""
 
 
 FEW_OF_UNIT = 0.1
-"""The same for a unit, in which several leaves agree."""
+"""Maximum share of a unit's port numbers that may be empty. It is larger because several leaves agree."""
 MIN_RAILS = 3
-"""Minimum number of leaves of a unit, so that a majority can contradict one leaf."""
+"""Minimum number of leaves of a unit for a majority that shows one leaf to be wrong."""
 SHIFTS = (1, -1, 2, -2)
 
 
 @dataclass(frozen=True)
 class Vacancy:
-    """Free leaf ports (rows) at which neighbouring hosts suggest a host. ``sure``: several adapters
-    agree."""
+    """Free leaf ports (rows) of an absent host, which the hosts at neighbouring ports suggest. ``sure``: several
+    adapters agree.
+    """
 
     ports: tuple[int, ...]
     neighbours: tuple[int, ...]
@@ -51,8 +54,9 @@ class Vacancy:
 
 @dataclass(frozen=True)
 class TurnedRail:
-    """On ``leaf`` each host is ``by`` ports further than on the ``others`` of its unit; ``ports``
-    are its rows."""
+    """A leaf on which each host is ``by`` ports further than on the ``others`` leaves of its unit. ``ports``: rows of
+    its host ports.
+    """
 
     leaf: int
     ports: tuple[int, ...]
@@ -61,7 +65,7 @@ class TurnedRail:
 
 
 class _Grid:
-    """``at`` int64[numbers, leaves]: host at each port number of each leaf of a unit (-1 none)."""
+    """A unit. ``at`` int64[numbers, leaves]: the host at each port number of each leaf (-1: none)."""
 
     def __init__(self, view: FabricView, held: dict[int, int], leaves: np.ndarray):
         f = view.fabric
@@ -75,8 +79,7 @@ class _Grid:
 
 
 def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
-    """Return (host at each leaf port, units of several leaves, leaves that share no hosts with
-    others)."""
+    """Return (host at each leaf port, units of several leaves, leaves that share no hosts with another leaf)."""
     _, host_port, leaf_port = view.to_hosts
     f = view.fabric
     if not len(host_port):
@@ -95,7 +98,7 @@ def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
 
 
 def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
-    """Return the ports of absent hosts. Near-linear in host ports."""
+    """Return the ports of absent hosts. The time is nearly linear in the number of host ports."""
     held, grids, lone = _grids(view)
     out: list[Vacancy] = []
     for grid in grids:
@@ -109,8 +112,7 @@ def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
 
 
 def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
-    """Return leaves of a unit on which each host is one or two ports further than on most other
-    leaves of the unit."""
+    """Return the leaves on which each host is one or two ports further than on most other leaves of the unit."""
     for grid in _grids(view)[1]:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
@@ -127,8 +129,9 @@ def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
 
 
 def exchanged_in_units(view: FabricView) -> Iterator[HostExchange]:
-    """Yield hosts that are exchanged on fewer than half of the leaves of their unit: on the other
-    leaves, each has the port number at which the other is found here."""
+    """Yield pairs of hosts that are exchanged on fewer than half of the leaves of their unit: on the other leaves, each
+    host has the port number that the other host has here.
+    """
     for grid in _grids(view)[1]:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
@@ -150,7 +153,7 @@ def exchanged_in_units(view: FabricView) -> Iterator[HostExchange]:
 
 
 def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """Return int64[nodes]: a number for leaves that hold adapters of the same hosts."""
+    """Return the unit of each node (int64[nodes]): leaves with adapters of the same hosts have the same number."""
     order = np.argsort(system, kind="stable")
     same = system[order][1:] == system[order][:-1]
     a, b = leaf[order][:-1][same], leaf[order][1:][same]
@@ -158,8 +161,7 @@ def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
 
 
 def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[Vacancy] | None:
-    """Return the empty ports of a unit whose port numbers hold one host each on all leaves; None if
-    they do not."""
+    """Return the empty ports of a unit; None if its port numbers do not have the same host on all leaves."""
     cable, at, there, used = view.fabric.port_cable, grid.at, grid.there, grid.used
     whole = [n for n in used.tolist() if there[n].sum() >= 2 and len(set(at[n][there[n]].tolist())) == 1]
     if len(whole) < MIN_HOSTS or len(whole) < ALIKE * len(used):
@@ -187,7 +189,9 @@ def _neighbours(view: FabricView, base: int, number: int, held: dict[int, int]) 
 
 
 def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> Iterator[Vacancy]:
-    """Return numbers that are free on very few leaves of a kind (with the usual number of hosts)."""
+    """Return the port numbers that are free on very few leaves of a kind. Leaves of a kind have the same usual number
+    of hosts.
+    """
     f = view.fabric
     if len(leaves) < MIN_LEAVES:
         return
@@ -204,7 +208,7 @@ def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> It
     gaps = np.argwhere(always & ~used[kind])
     if not always.any() or len(gaps) > max(1, FEW * len(kind) * int(always.sum())):
         return
-    first = int(np.argmax(always))  # spare ports are at the end of a row of hosts, not at its start
+    first = int(np.argmax(always))  # free ports at the end of a row of hosts are spare, at its start they are gaps
     for i, number in gaps.tolist():
         leaf = int(leaves[kind[i]])
         port = int(f.node_base[leaf]) + number

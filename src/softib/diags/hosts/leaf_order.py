@@ -1,7 +1,7 @@
-"""Leaves with exchanged hosts, and leaves whose hosts are shifted by one port, compared with the
-other leaves. Sites number racks in the order of their leaves. Two leaves with exchanged hosts break
-an order that nearly all others follow. Cabling does not show whether hosts, leaves or names are
-exchanged, so the finding is only information.
+"""Finds pairs of leaves whose hosts are exchanged, and leaves whose hosts are shifted relative to other leaves. Sites
+number racks in the order of their leaves, so two leaves with exchanged hosts do not follow an order that nearly all
+other leaves follow. Cabling does not show whether hosts, leaves or names are exchanged, so the finding is only
+information.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from softib.natural_order import natural_rank
 __all__ = ["ExchangedLeaves", "ShiftedLeaf", "exchanged_leaves", "shifted_leaves"]
 
 MIN_LEAVES = 4
-"""Number of leaves in an order, or with the same ports in use, that form a rule …"""
+"""Minimum number of leaves that follow an order, or that use the same ports, for a rule."""
 MOST = 0.7
-"""… and the share of leaves that follow it."""
+"""Minimum share of leaves that must follow the rule."""
 CLEAR = 0.8
-"""Share of the hosts of two leaves that must be in the same order as the medians of these leaves."""
+"""Minimum share of the hosts of two leaves that must be in the same order as the medians of the two leaves."""
 MIN_HOSTS = 4
 """Minimum number of hosts of a leaf for this check."""
 _NUMBER = re.compile(r"\d+")
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class ExchangedLeaves:
-    """Exchanged leaves (nodes) ``a`` and ``b``; ``follow`` of ``of`` leaves are in order."""
+    """Two leaves (nodes) ``a`` and ``b`` whose hosts are exchanged. Of ``of`` leaves, ``follow`` are in order."""
 
     a: int
     b: int
@@ -42,8 +42,9 @@ class ExchangedLeaves:
 
 @dataclass(frozen=True)
 class ShiftedLeaf:
-    """The hosts of ``leaf`` are at ``ports`` (rows), ``by`` numbers beyond those of ``of`` similar
-    leaves."""
+    """A leaf whose hosts are at ``ports`` (rows). Their port numbers are larger by ``by`` than on ``of`` similar
+    leaves.
+    """
 
     leaf: int
     ports: tuple[int, ...]
@@ -52,7 +53,7 @@ class ShiftedLeaf:
 
 
 class _Hosts:
-    """Host ports of each leaf, and the rank of each host in the order of all names."""
+    """The host ports of each leaf, and the rank of each host in the order of all host names."""
 
     def __init__(self, view: FabricView, rank: np.ndarray):
         f = view.fabric
@@ -71,7 +72,7 @@ class _Hosts:
         }
         names = [_NUMBER.sub("#", view.names[n]) for n in self.host.tolist()]
         form = np.unique(names, return_inverse=True)[1].reshape(-1)
-        usual = [r[form[r] == mode(form[r])[0]] for r in self.rows]  # a manager's node is not part of the order
+        usual = [r[form[r] == mode(form[r])[0]] for r in self.rows]  # without a manager's node
         self.place = np.array([float(np.median(place[self.host[r]])) for r in usual])
         several = Counter(view.names[n] for n in self.host.tolist())
         self.unique = np.array(
@@ -83,8 +84,10 @@ class _Hosts:
         )
 
     def apart(self, a: int, b: int, rising: bool) -> bool:
-        """Return whether the hosts of leaf ``a`` are before (``rising``) or after those of ``b``,
-        port by port. If few ports are in use on both leaves, nearly all hosts are compared."""
+        """Return whether, at nearly all port numbers that both leaves use, the host of leaf ``a`` is before
+        (``rising``) or after the host of leaf ``b``. If both leaves use few common port numbers, nearly all hosts of
+        ``a`` must be before (or after) nearly all hosts of ``b``.
+        """
         x, y = self.ranks[a], self.ranks[b]
         both = sorted(x.keys() & y.keys())
         if 2 * len(both) >= min(len(x), len(y)):
@@ -94,8 +97,9 @@ class _Hosts:
 
 
 def exchanged_leaves(view: FabricView, rank: np.ndarray) -> list[ExchangedLeaves]:
-    """Return exchanged pairs of leaves, by the order of the leaves' names, otherwise of their ports
-    on the switches above."""
+    """Return the exchanged pairs of leaves. Leaves are ordered by their names, or if that gives no order, by their port
+    numbers on the switches above.
+    """
     hosts = _Hosts(view, rank)
     if hosts.unique.sum() < MIN_LEAVES:
         return []
@@ -122,13 +126,13 @@ def exchanged_leaves(view: FabricView, rank: np.ndarray) -> list[ExchangedLeaves
 
 
 def _by_name(view: FabricView, leaves: np.ndarray) -> np.ndarray | None:
-    """Return the rank of each leaf in the natural order of names; None if several share a name."""
+    """Return the rank of each leaf in the natural order of names; None if several leaves have the same name."""
     names = [view.names[n] for n in leaves.tolist()]
     return None if len(set(names)) < len(names) else natural_rank(names)
 
 
 def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.ndarray | None:
-    """Return the lowest port number of each leaf on the switches above; None if leaves share one."""
+    """Return the lowest port number of each leaf on the switches above; None if several leaves have the same."""
     f = view.fabric
     lowest = []
     for leaf in leaves.tolist():
@@ -140,8 +144,7 @@ def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.nda
 
 
 def shifted_leaves(view: FabricView, rank: np.ndarray) -> Iterator[ShiftedLeaf]:
-    """Return leaves whose hosts are all shifted by the same number of ports relative to other
-    leaves."""
+    """Return the leaves whose hosts are all shifted by the same number of ports relative to other leaves."""
     hosts, f = _Hosts(view, rank), view.fabric
     used = {
         int(leaf): frozenset(f.port_num[hosts.port[r]].tolist())

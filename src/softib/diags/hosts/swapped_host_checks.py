@@ -1,5 +1,6 @@
-"""Exchanged hosts, and adapters on another rail than those of similar hosts. These checks run after
-the checks of cables."""
+"""Checks for exchanged hosts, and for adapters on another rail than the same adapter of similar hosts. They run after
+the checks of cables.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +43,9 @@ RAIL_MISMATCH = code(
 
 
 def hosts_out_of_order(c: Context) -> Iterator[Finding]:
-    """Report hosts that are exchanged according to the order of names along the ports; a whole host
-    is one finding."""
+    """Report hosts that are exchanged according to the order of names along the ports. If most cables of two hosts are
+    exchanged, they are one finding.
+    """
     view, done = c.view, c.seen.setdefault("cables", set())
     f, node = view.fabric, view.fabric.port_node
     for hosts, exchanges in c.exchanged_hosts.items():
@@ -53,7 +55,7 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
         cables = max(map(len, ports))
         inside = all(node[x.a] == node[x.b] for x in pairs)
         whole = c.exchanged_as_a_whole(hosts) or (inside and len(pairs) >= cables)
-        if whole:  # the rest of their cables is right then, although the rule of the others is broken
+        if whole:  # their remaining cables need no finding
             done.update(q for of_host in ports for p in of_host for q in (p, int(f.port_peer[p])))
         if pairs:
             yield from (
@@ -67,7 +69,7 @@ def _ends(c: Context, x: HostExchange) -> set[int]:
 
 
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
-    """Report leaves with exchanged hosts, and leaves whose hosts are shifted by some ports."""
+    """Report pairs of leaves whose hosts are exchanged, and leaves whose hosts are shifted by some ports."""
     view, rank, f = c.view, c.structure.rank, c.view.fabric
     name = view.display_names
     for x in exchanged_leaves(view, rank):
@@ -88,7 +90,7 @@ def leaves_out_of_order(c: Context) -> Iterator[Finding]:
 
 
 def _shifted(c: Context) -> Iterator[Finding]:
-    """Report each leaf with shifted hosts, by the first check that finds it."""
+    """Report each leaf with shifted hosts once, from the first check that finds it."""
     view, rank, f = c.view, c.structure.rank, c.view.fabric
     shifts: dict[int, tuple[tuple[int, ...], int, str]] = {}
     for s in shifted_leaves(view, rank):
@@ -182,8 +184,9 @@ def _how_many(pairs: int, cables: int) -> str:
 
 
 def rail_mismatches(c: Context) -> Iterator[Finding]:
-    """Report adapters on another leaf than the same rail of similar hosts, unless the name checks
-    reported them."""
+    """Report adapters that are on another leaf than the adapters of the same rail of similar hosts, unless checks of
+    names reported them.
+    """
     view, done = c.view, c.seen.get("cables", set())
     odd = [o for o in odd_adapters(view, c.structure.rail_table) if o.host_port not in done and o.leaf_port not in done]
     node = view.fabric.port_node

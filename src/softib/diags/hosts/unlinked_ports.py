@@ -1,4 +1,4 @@
-"""Adapter ports and whole adapters without a link, while others of their kind have one."""
+"""Reports adapter ports without a link although most ports of their kind have one, and adapters without any link."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ UNLINKED_HCA_PORT = code(
     "check the cable and the transceiver, and that the switch port is enabled",
 )
 SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv", "iblinkinfo")
-"""Formats that list only reached nodes: a listed node without a link is reported."""
+"""Formats of scans, which list only nodes that the scan reached. A listed node without a link is reported."""
 
 
 def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
-    """Report adapter ports without a link if most ports with that number on that kind of adapter
-    have one."""
+    """Report an adapter port without a link if most ports with the same number on adapters of the same kind have
+    one.
+    """
     view, f = c.view, c.view.fabric
     if "unlinked" not in view.records:
         yield from _unlinked_nodes(view)
@@ -62,8 +63,9 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
 
 
 def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
-    """Report adapters that a scan lists without any link: the scan reached them, so a record is
-    missing, or the link was removed."""
+    """Report adapters that a scan lists without any link. The scan reached them over a link, so a record is missing or
+    the link was removed.
+    """
     f = view.fabric
     cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0
     lone = np.flatnonzero(view.is_host & ~cabled)
@@ -90,8 +92,9 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
 
 
 def _unlisted_ports(c: Context) -> Iterator[Finding]:
-    """Report ports of adapters that a scan does not list, because they have no link, if nearly all adapters of
-    their class have a link at that port number."""
+    """Report adapter ports that a scan does not list because they have no link, if nearly all adapters of their class
+    have a link at this port number.
+    """
     view, f = c.view, c.view.fabric
     if f.source.format not in SCANS:
         return
@@ -136,9 +139,10 @@ def _location(view: FabricView, node: int, number: int) -> Location:
 
 
 def _port_between(view: FabricView, node: int, number: int) -> int:
-    """Return the free switch port between those of port ``number`` of the adapters near ``node``; -1 if their
-    links do not agree on one. Adapters are near each other where one of their other ports is in the next port of
-    one switch."""
+    """Return the free switch port to which port ``number`` of ``node`` probably belongs: the one between the switch
+    ports of port ``number`` of neighbouring adapters; -1 if their links do not agree on one. An adapter is a neighbour
+    if another of its ports is next to a port of ``node`` on a switch.
+    """
     f = view.fabric
     ports = set[int]()
     for port in f.ports_of(node):

@@ -1,1 +1,1 @@
-"""Find the faulty part from the log of a failed job."""
+"""Finds the faulty part from the log of a failed job."""

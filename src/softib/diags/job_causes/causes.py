@@ -1,8 +1,8 @@
-"""Causes of a job's failure, and the evidence expected for each. All numbers are assumptions with a
-stated reason: the frequency of the cause among analysed jobs (``prior``), the probability of the
-log's first symptom given the cause (``symptoms``; others have :data:`OTHER`), and the probability
-of each feature of the fabric (``features``; :data:`BACKGROUND` for uninvolved parts). They rank
-causes; they were not fitted to failures of any fabric.
+"""Causes of a job's failure, and the evidence expected for each. All numbers are assumptions with a stated reason.
+``prior``: the frequency of the cause among failed jobs. ``symptoms``: the probability of the log's first symptom given
+the cause (:data:`OTHER` for symptoms that are not listed). ``features``: the probability of each feature at the faulty
+part (:data:`BACKGROUND` has the probabilities at other parts). The numbers serve to rank causes; they were not fitted
+to the failures of a fabric.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 __all__ = ["BACKGROUND", "CAUSES", "OTHER", "Cause"]
 
 OTHER = 0.004
-"""Probability of a symptom that a cause does not name."""
+"""Probability of a symptom that a cause does not list."""
 
 LOCAL = frozenset(
     {
@@ -26,9 +26,9 @@ LOCAL = frozenset(
     }
 )
 COINCIDENCE = 2e-6
-"""Probability of a symptom of :data:`LOCAL` given a cable or switch that a job crosses while its
-own port is up. The host decides such a symptom before it sends a packet, so even a cable with many
-errors is another fault."""
+"""Probability that a fault of a cable or switch causes a symptom of :data:`LOCAL` while the host's port is up. Such a
+symptom occurs in the host before it sends a packet, so even a cable with many errors is a different fault.
+"""
 
 BACKGROUND: dict[str, float] = {
     "link-back": 0.004,
@@ -51,15 +51,17 @@ BACKGROUND: dict[str, float] = {
     "link-reported": 0.08,
     "tcp-configured": 0.02,
 }
-"""Feature → its probability at a part that is not involved in the failure. Of 1,000 links, a few
-fail or have errors within minutes of any moment; one link in seven has totals since the last clear;
-kernel logs without times also list links that were down hours ago (``link-reported``)."""
+"""Feature → its probability at a part that is not involved in the failure. Of 1,000 links, a few fail or have errors
+within minutes of any moment. One link in seven has counted errors since its counters were cleared. Kernel logs without
+times also list links that were down hours ago (``link-reported``).
+"""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of failed jobs, and its features. ``scope``: the affected part: a ``cable``, a
-    ``switch``, a ``host`` (its port), or the ``job``."""
+    """A cause of failed jobs. ``scope``: the faulty part: a ``cable``, a ``switch``, a ``host`` (its port), or the
+    ``job``.
+    """
 
     code: str
     scope: str
@@ -72,7 +74,9 @@ class Cause:
     features: dict[str, float] = field(default_factory=dict)
 
     def expects(self, symptom: str) -> float:
-        """Return the probability that the first symptom of a failure by this cause is ``symptom``."""
+        """Return the probability that ``symptom`` is the first symptom in the log of a job that failed from this
+        cause.
+        """
         elsewhere = symptom in LOCAL and self.scope in ("cable", "switch")
         if symptom == "no-device" and self.features.get("link-down", 0.0) > 0.5:
             elsewhere = False  # NCCL finds no device where no port is active
@@ -95,8 +99,7 @@ _LOST = {
     "process-died": 0.015,
     "completion-error": 0.02,
 }
-"""Symptoms of lost packets: a reliable connection ends with status 12, the rest of the job waits.
-"""
+"""Symptoms of lost packets: a reliable connection ends with status 12, and the other processes of the job wait."""
 
 CAUSES: tuple[Cause, ...] = (
     Cause(

@@ -1,4 +1,4 @@
-"""Cables crossed by packets between two ports, from the forwarding tables and all shortest paths."""
+"""The cables that packets between two ports cross, according to the forwarding tables, and on all shortest paths."""
 
 from __future__ import annotations
 
@@ -13,37 +13,40 @@ __all__ = ["PathSet", "paths_between"]
 
 MOST_HOPS = 64
 FALLEN_MOST = 256
-"""Largest number of fallen ports of switches that are matched with each other."""
+"""Maximum number of switch ports without a link that are matched with each other."""
 ENDS_OF_CABLE = 2
 PAIRS_MOST = 128
-"""Maximum number of pairs whose paths are followed; further pairs add no information."""
+"""Maximum number of pairs of ports whose paths are followed. More pairs add no information."""
 ALTERNATIVE = 0.08
-"""Weight of a cable on a shortest path outside of the tables: the tables may have been different at
-that time."""
+"""Weight of a cable on a shortest path that is not the path in the tables: the tables may have been different when the
+job failed.
+"""
 
 
 @dataclass
 class PathSet:
-    """``weight``: cable (its smaller port row) → share of the pairs whose packets cross it;
-    ``by_tables``: ports of the first pair's path in the tables, in order; ``ended``: the reason why
-    that path does not arrive."""
+    """The paths of a job. ``weight``: cable (its smaller port row) → share of the pairs whose packets cross it.
+    ``by_tables``: ports of the first pair's path in the forwarding tables, in order. ``ended``: the reason if this path
+    does not reach its end.
+    """
 
     weight: dict[int, float] = field(default_factory=dict)
     by_tables: list[int] = field(default_factory=list)
     ended: str = ""
     apart: bool = False
-    """No cables join the two ends of a pair."""
+    """Whether a pair's two ends are not connected by cables."""
     lost: set[int] = field(default_factory=set)
-    """Ports of the pairs' paths that have no link: ends, and ports to which the tables point."""
+    """Ports without a link on the pairs' paths: ends of pairs, and egress ports in the forwarding tables."""
     isolated: dict[int, float] = field(default_factory=dict)
-    """Switch without any link whose tables still lead to an end → share."""
+    """Switch without any link whose table still has a route to an end of a pair → share of these ends."""
     other_ends: dict[int, list[int]] = field(default_factory=dict)
-    """Port of :attr:`lost` whose cable had one of several other ends → these ports."""
+    """Port of :attr:`lost` → the ports of which one was the other end of its cable."""
 
 
 def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
-    """Return the paths of ``pairs`` of port rows, both directions. A port to which the tables point
-    and an end without a link behind that port are joined: they were the ends of one cable."""
+    """Return the paths of ``pairs`` of port rows in both directions. If an egress port in the tables and the end to
+    which it leads have both lost their link, they are taken as the two ends of one cable.
+    """
     paths = PathSet()
     cache: dict[int, np.ndarray] = {}
     pairs = pairs[:PAIRS_MOST]
@@ -55,7 +58,7 @@ def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
 
 
 def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.ndarray]) -> dict[int, float]:
-    """Return cable → weight for one pair, both directions."""
+    """Return cable → weight for one pair in both directions."""
     weight: dict[int, float] = {}
     for begin, end in ((a, b), (b, a)):
         shares = _shortest(site, begin, end, cache)
@@ -66,7 +69,7 @@ def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.nda
         if hops and not paths.by_tables:
             paths.by_tables, paths.ended = hops, ended or paths.ended
         for port, share in [*shares.items(), *((p, 1.0) for p in hops)]:
-            # no table points to a cable without a link, even if one pointed to it before
+            # tables no longer use a cable without a link, even if they did before
             rare = bool(hops) and port not in paths.lost
             here = 1.0 if port in hops else share * ALTERNATIVE if rare else share
             cable = int(site.cable[port])
@@ -99,9 +102,10 @@ def _find_lost(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None
 
 
 def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None:
-    """Join ports of switches that lost their links, if a cable between them was on a path of
-    ``pairs``: on a path that is not longer than the remaining paths, which the manager now uses.
-    Ports that fit several others are lost ends with an unknown other end."""
+    """Join pairs of switch ports that lost their links, if a cable between them was on a path of ``pairs``. Such a path
+    is not longer than the remaining paths, which the manager now uses. If a port can be paired with several others, it
+    is recorded as a lost end whose other end is unknown.
+    """
     f = site.fabric
     free = (site.peer < 0) & site.is_switch & (f.port_num > 0)
     stops = np.isin(np.arange(len(free)), list(paths.lost))
@@ -142,10 +146,11 @@ def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> No
 
 
 def _one_end_each(fits: np.ndarray, node: np.ndarray, stops: np.ndarray) -> dict[int, list[int]]:
-    """Return one end of each cable → its possible other ends, for ports that fit several others
-    (``fits`` bool[n, n]). Ports in two groups of equal size, each of which fits only the other
-    group, are this number of cables. The group to which tables point (``stops``) is kept, otherwise
-    the group with fewer switches (``node``). All other ports are kept, without other ends."""
+    """Return, for ports that can be paired with several others (``fits`` bool[n, n]), one end of each cable → its
+    possible other ends. Two groups of n ports that can be paired only with each other are n cables. Of these two
+    groups, the one with an egress port in the tables (``stops``) is returned, otherwise the one with fewer switches
+    (``node``). Ports outside such groups are returned without other ends.
+    """
     kept: dict[int, list[int]] = {}
     todo = set(np.flatnonzero(fits.any(axis=1)).tolist())
     while todo:
@@ -168,10 +173,10 @@ def _one_end_each(fits: np.ndarray, node: np.ndarray, stops: np.ndarray) -> dict
 
 
 def _isolated_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:
-    """Return the switches without any link that were on a path to ``ends``, with their shares.
-    Either their tables still lead there, or more ports lost their links than the two ends of one
-    cable (a switch that lost its power also lost its tables). ``broken``: whether the paths of the
-    ends are broken."""
+    """Return the switches without any link that were on a path to ``ends``, with their shares. Either their tables
+    still have a route to an end, or more ports lost their links than the two ends of one cable (a switch that lost its
+    power also lost its tables). ``broken``: whether the present paths do not reach the ends.
+    """
     f = site.fabric
     linked = np.zeros(f.sizes.nodes, bool)
     linked[f.port_node[site.peer >= 0]] = True
@@ -191,8 +196,9 @@ def _leads(site: Site, switch: int, end: int) -> bool:
 
 
 def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str, int]:
-    """Return (egress ports from ``a`` to ``b``, the reason if the path stops early, the port without
-    a cable that the last table names, or -1)."""
+    """Return (egress ports from ``a`` to ``b``; the reason if the path ends before ``b``; the egress port without a
+    cable at which it ends, or -1).
+    """
     f, hops, port = site.fabric, [], a
     dlid = int(site.lid[b])
     node = int(f.port_node[a])
@@ -217,8 +223,9 @@ def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str, int]:
 
 
 def _shortest(site: Site, a: int, b: int, cache: dict[int, np.ndarray]) -> dict[int, float] | None:
-    """Return egress port → share of packets; each switch splits evenly among its shortest paths.
-    None if no cables join the two."""
+    """Return egress port → share of the packets from ``a`` to ``b``, if each switch distributes packets evenly over its
+    shortest paths. None if ``a`` and ``b`` are not connected by cables.
+    """
     start, goal = _switch(site, a), _switch(site, b)
     if start < 0 or goal < 0:
         return None
@@ -252,8 +259,9 @@ def _shortest(site: Site, a: int, b: int, cache: dict[int, np.ndarray]) -> dict[
 
 
 def _switch(site: Site, port: int) -> int:
-    """Return the node of a switch's port, or the switch connected to an adapter's port; -1 if
-    none."""
+    """Return the switch of a port: its node, or for an adapter's port the switch at the other end of the cable; -1 if
+    there is none.
+    """
     f, node = site.fabric, int(site.fabric.port_node[port])
     if f.is_switch[node]:
         return node
@@ -262,7 +270,7 @@ def _switch(site: Site, port: int) -> int:
 
 
 def _distances(site: Site, goal: int) -> np.ndarray:
-    """Return the hops of each switch to ``goal`` (int32[nodes]); -1 if there is no path."""
+    """Return the number of hops from each switch to ``goal`` (int32[nodes]; -1 if there is no path)."""
     f = site.fabric
     rows = np.flatnonzero((site.peer >= 0) & site.is_switch & site.is_switch[np.maximum(site.peer, 0)])
     head, tail = f.port_node[rows], f.port_node[site.peer[rows]]

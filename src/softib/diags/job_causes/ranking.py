@@ -1,6 +1,7 @@
-"""Probability of each cause, from its prior, the log's first symptom, and the counters of each part
-(Bayes' rule over the table of causes). Parts of one kind share the kind's prior according to their
-share of the job's traffic."""
+"""Computes the probability of each cause with Bayes' rule, from its prior, the log's first symptom, and the counters of
+each part. The prior of a cause is divided among the parts that can be faulty (cables, switches or hosts) in proportion
+to the job's traffic that crosses them.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +18,41 @@ from softib.diags.job_causes.site import Site
 __all__ = ["Facts", "Hypothesis", "rank"]
 
 NOT_NAMED = 0.01
-"""Factor of a host's prior if a scheduler or kernel names another host."""
+"""Factor for a host's prior if a scheduler or kernel names another host."""
 ELSEWHERE = 0.02
-"""Factor of a kind's prior for parts that the job's known traffic does not cross."""
+"""Factor for the prior of parts that the job's known traffic does not cross."""
 LIKELIEST = 0.98
-"""Upper limit of a cause's probability, since the table is an assumption."""
+"""Maximum probability of a cause, because the table of causes is an assumption."""
 
 LINK_RETURNED = 0.5
-"""Share of links that a cause leaves down, above which old failures of a link that is up now do not
-indicate the cause."""
+"""If a cause leaves more than this share of links down, old failures of a link that is up now do not indicate this
+cause.
+"""
 
 MOST_LOG = 100.0
 """Largest logarithm of a likelihood ratio: a switch with many ports would otherwise exceed the range of a float."""
 
 
 DEAD_SWITCH = 0.002
-"""Probability that a switch without power is not involved in the failure: its links fail together, so they are one
-coincidence and not several."""
+"""Probability that a switch loses power at the time of a failure that it did not cause. Its links fail together, so
+they are one coincidence and not several.
+"""
 
 IN_TIME = 0.9
-"""Share of the logs without times that were last written soon after the cause (:attr:`Window.likely_s`): a program that
-lost a packet ends within seconds, but its log may be continued."""
+"""Probability that a log without times was last written soon after the cause (:attr:`Window.likely_s`). A program that
+loses a packet ends within seconds, but its log may be continued.
+"""
 
 LOST_LINKS = 2
-"""Minimum number of lost links of a switch without any link."""
+"""Minimum number of failed links from which a switch may be without power."""
 
 
 @dataclass
 class Facts:
-    """Known facts of a failed job. ``features``: features of the whole job (True, False; absent:
-    unknown). ``weight``: cable (its smaller port row) → share of the job's packets that cross it.
-    ``hosts``: port rows of the job's ends."""
+    """Known facts about a failed job. ``features``: feature of the whole job → whether it is present (a missing key:
+    unknown). ``weight``: cable (its smaller port row) → share of the job's packets that cross it. ``hosts``: port rows
+    of the job's ends.
+    """
 
     symptom: str
     features: dict[str, bool] = field(default_factory=dict)
@@ -58,11 +63,11 @@ class Facts:
     named: frozenset[int] = frozenset()
     """Nodes that a scheduler or kernel names in the first symptom."""
     lost: frozenset[int] = frozenset()
-    """Ports of the job's paths that have no link now."""
+    """Ports on the job's paths that have no link now."""
     isolated: Mapping[int, float] = field(default_factory=dict)
-    """Switch without any link whose tables lead to an end of the job → share."""
+    """Switch without any link whose table has a route to an end of the job → share of these ends."""
     other_ends: Mapping[int, list[int]] = field(default_factory=dict)
-    """Port of :attr:`lost` → the ports, one of which was the other end of its cable."""
+    """Port of :attr:`lost` → the ports of which one was the other end of its cable."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,9 @@ def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
 
 
 def _job(cause: Cause, features: Mapping[str, bool]) -> float:
-    """Return the likelihood ratio of the job's features: with the cause to without it."""
+    """Return the likelihood ratio of the job's features: their probability given the cause, divided by that without
+    it.
+    """
     ratio = 1.0
     for name, there in features.items():
         usual = BACKGROUND[name]
@@ -136,8 +143,10 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
 
 
 def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
-    """Return (cable, share): cables of the job's traffic (including cables that lost their link and
-    have one known end), other cables with features, and -1 for the rest."""
+    """Return (cable, share of the prior) for the cables that the job's traffic crosses (including cables that lost
+    their link and have only one known end), for other cables with features, and with -1 for all remaining cables
+    together.
+    """
     site = readings.site
     every = np.unique(site.cable[site.cable >= 0])
     lost = [(p, 1.0) for p in sorted(facts.lost) if site.peer[p] < 0]
@@ -156,12 +165,12 @@ def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
 
 
 def _ends(site: Site, cable: int) -> tuple[int, ...]:
-    """Return the known ends of a cable; none for -1."""
+    """Return the known ends of a cable; () for -1."""
     return tuple(p for p in (cable, int(site.peer[cable])) if p >= 0) if cable >= 0 else ()
 
 
 def _explained(facts: Facts, readings: Readings) -> frozenset[int]:
-    """Return the ports whose lost link is that of a switch without power, at either end."""
+    """Return the ports at both ends of the links that were lost because a switch has no power."""
     site, f = readings.site, readings.site.fabric
     dead = _without_power(readings) | facts.isolated.keys()
     ports = {p for node in dead for p in f.ports_of(node)}
@@ -172,7 +181,7 @@ def _explained(facts: Facts, readings: Readings) -> frozenset[int]:
 
 
 def _without_power(readings: Readings) -> frozenset[int]:
-    """Return the switches of which several links failed and are down, and no other is known to be up."""
+    """Return the switches with several links that failed and are down, and with no link that is known to be up."""
     site, f = readings.site, readings.site.fabric
     lost, up = np.zeros((2, len(f.node_guid)), np.int64)
     ports = np.flatnonzero(site.peer >= 0)
@@ -183,8 +192,10 @@ def _without_power(readings: Readings) -> frozenset[int]:
 
 
 def _timeliness(readings: Readings, feature: str, ports: Iterable[int]) -> float:
-    """Return the likelihood ratio of the time at which the counters of a feature rose, of a cause and of a coincidence,
-    which is anywhere in the window."""
+    """Return the likelihood ratio of the time at which the counters of a feature rose. If the feature has the cause of
+    the failure, this time is probably in the likely part of the window; if it is a coincidence, the time is anywhere in
+    the window.
+    """
     window, column = readings.window, readings.recent.get(feature)
     recent = -1 if column is None else max((int(column[p]) for p in ports), default=-1)
     if window is None or window.likely_s is None or recent < 0:
@@ -194,8 +205,9 @@ def _timeliness(readings: Readings, feature: str, ports: Iterable[int]) -> float
 
 
 def _present(p: float, usual: float, timely: float) -> float:
-    """Return the likelihood ratio of a feature that is present: what a cause explains at another time is a
-    coincidence."""
+    """Return the likelihood ratio of a feature that is present. ``p``: its probability given the cause; ``usual``: its
+    probability as a coincidence; ``timely``: result of :func:`_timeliness`.
+    """
     return max(p * timely, usual) / usual if p > usual else p / usual
 
 
@@ -222,14 +234,14 @@ def _link_ratio(cause: Cause, link: int, timely: float = 1.0) -> float:
 
 
 def _at(feature: np.ndarray, site: Site, cable: int) -> int:
-    """Return a cable's feature from both ends: present if either end has it."""
+    """Return the feature of a cable: present if either end has it."""
     return max(int(feature[p]) for p in _ends(site, cable))
 
 
 def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     site, ends = readings.site, _ends(readings.site, cable)
     if not readings.explained.isdisjoint(ends):
-        return 1.0  # the switch explains what this cable shows
+        return 1.0  # a switch without power explains this cable's features
     link = _at(readings.link, site, cable)
     ratio = _link_ratio(cause, link, _timeliness(readings, "link", ends))
     up = link < 0 and readings.up_now(cable)
@@ -251,7 +263,9 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
 
 
 def _rest_ratio(cause: Cause, readings: Readings) -> float:
-    """Return the likelihood ratio of cables without features: if there is a history, the absence is also evidence."""
+    """Return the likelihood ratio of cables without features. If there is a history of counters, the absence of
+    features is evidence, too.
+    """
     if readings.site.observed is None:
         return _ratio(cause, "link-down", 0) if readings.site.is_live else 1.0
     return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)
@@ -265,7 +279,7 @@ def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> fl
     links = [_at(readings.link, site, p) for p in ports]
     timely = [_timeliness(readings, "link", _ends(site, p)) for p in ports]
     if cause.scope == "switch" and site.observed is None and any(readings.up_now(p) for p in ports):
-        ratio = _ratio(cause, "link-down", 0)  # it runs: a cable that it lost is the cable's fault
+        ratio = _ratio(cause, "link-down", 0)  # the host runs, so a lost link is the cable's fault
     else:
         lost = [p for p in f.ports_of(node) if p in facts.lost - readings.explained and site.peer[p] < 0]
         lost = lost if cause.scope == "host" else []

@@ -1,5 +1,6 @@
-"""Features of each port at the time of a failure, from counters and states: present, absent or
-unknown."""
+"""Features of each port at the time of a failure. Counters and states show whether a feature is present, absent or
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ __all__ = ["Readings", "Window"]
 
 ACTIVE = 4
 WAITING = 0.3
-"""Share of the time with waiting from which a port counts as congested."""
+"""Minimum share of the time for which a congested port waits for credits."""
 SYMBOLS = 10
-"""Symbol errors in the window from which a link counts as faulty (infiniband-diags' threshold)."""
+"""Minimum number of symbol errors of a faulty link in the window (infiniband-diags' threshold)."""
 SYMBOL_BITS = 8.0
 _DAMAGE = (
     "symbol_error_counter",
@@ -27,13 +28,14 @@ _DAMAGE = (
     "port_fec_uncorrectable_block_ctr",
 )
 RECOVERIES = 5
-"""Number of recoveries of a link in the window from which it counts as faulty."""
+"""Minimum number of recoveries of a faulty link in the window."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The analysed time, in seconds since 1970; ``source``: its origin; ``likely_s``: the cause is probably not
-    earlier (None: anywhere in the window)."""
+    """The analysed time in seconds since 1970. ``source``: how it was determined. ``likely_s``: the time before which
+    the cause is improbable (None: the cause may be anywhere in the window).
+    """
 
     begin_s: float
     end_s: float
@@ -43,21 +45,21 @@ class Window:
 
 @dataclass
 class Readings:
-    """Features by port row: 1 present, 0 absent, -1 unknown (int8[ports])."""
+    """Features of each port. A feature is int8[ports]: 1 present, 0 absent, -1 unknown."""
 
     site: Site
     window: Window | None
     notes: list[str] = field(default_factory=list)
     reported: dict[int, str] = field(default_factory=dict)
-    """Port → ``link-down`` or ``link-errors``, reported by a kernel or a manager in the logs."""
+    """Port → ``link-down`` or ``link-errors``, if a kernel or a manager reported it in the logs."""
     lost: frozenset[int] = frozenset()
-    """Ports of the job's paths that have no link in the fabric."""
+    """Ports on the job's paths that have no link in the fabric."""
     explained: frozenset[int] = frozenset()
-    """Ports of links that a switch without power explains."""
+    """Ports of links that were lost because a switch has no power."""
 
     @cached_property
     def _intervals(self) -> np.ndarray:
-        """Return which intervals of the observations are in the window (bool[k])."""
+        """Return whether each interval of the observations is in the window (bool[k])."""
         seen = self.site.observed
         if seen is None or not seen.intervals:
             return np.zeros(0, bool)
@@ -72,8 +74,9 @@ class Readings:
 
     @cached_property
     def recent(self) -> dict[str, np.ndarray]:
-        """Feature → int8[ports]: its counters rose in the likely part of the window (``link``, ``damaged``); -1 without
-        a reading of that time, and if the window has no such part."""
+        """Feature (``link`` or ``damaged``) → whether its counters rose in the likely part of the window (int8[ports]);
+        -1 if no reading covers that part, or the window has no likely part.
+        """
         seen, likely = self.site.observed, None if self.window is None else self.window.likely_s
         if seen is None or likely is None or not len(self._intervals):
             return {}
@@ -89,7 +92,9 @@ class Readings:
         return features
 
     def _spread(self, by_row: np.ndarray, missing: float = -1) -> np.ndarray:
-        """Return a column of the observed ports as a column of the fabric's ports."""
+        """Return values of the observed ports as values of the fabric's ports; ``missing`` for ports that were not
+        observed.
+        """
         row = self.site.row
         return np.where(row >= 0, by_row[np.maximum(row, 0)], missing)
 
@@ -114,7 +119,7 @@ class Readings:
 
     @cached_property
     def errors(self) -> np.ndarray:
-        """Return damaged packets and symbols (float64[ports]); NaN if unknown."""
+        """Return the number of damaged packets and symbol errors (float64[ports]); NaN if unknown."""
         return self._rose(
             "symbol_error_counter",
             "port_rcv_errors",
@@ -125,13 +130,14 @@ class Readings:
 
     @cached_property
     def recoveries(self) -> np.ndarray:
-        """int8[ports]: number of recoveries of each port's link; NaN if unknown."""
+        """Return the number of recoveries of each port's link (float64[ports]); NaN if unknown."""
         return self._rose("link_error_recovery_counter")
 
     @cached_property
     def damaged(self) -> np.ndarray:
-        """int8[ports]: packets were damaged on the way to the port. PortRcvErrors also counts packets that found its
-        buffer full, which are none of these (IBA 16.1.4)."""
+        """int8[ports]: whether packets were damaged on their way to the port. PortRcvErrors also counts packets that
+        arrived while the port's buffer was full (IBA 16.1.4); these are subtracted.
+        """
         received = self._rose("port_rcv_errors") - np.nan_to_num(self._rose("port_buffer_overrun_errors"))
         yes = (received > 0) | (self._rose("local_link_integrity_errors", "port_fec_uncorrectable_block_ctr") > 0)
         yes |= self._rose("symbol_error_counter") >= SYMBOLS
@@ -142,13 +148,13 @@ class Readings:
 
     @cached_property
     def refused(self) -> np.ndarray:
-        """int8[ports]: packets with a wrong P_Key were dropped."""
+        """int8[ports]: whether packets with a wrong P_Key were dropped."""
         rose = self._rose("port_xmit_constraint_errors", "port_rcv_constraint_errors")
         return _feature(rose > 0, rose)
 
     @cached_property
     def waits(self) -> np.ndarray:
-        """int8[ports]: the port waited for credits, or dropped packets that waited too long."""
+        """int8[ports]: whether the port waited for credits, or dropped packets that waited too long."""
         dropped = self._rose("port_sw_hoq_lifetime_limit_discards")
         discards, inactive = self._rose("port_xmit_discards"), self._rose("port_inactive_discards")
         unexplained = (discards > np.nan_to_num(inactive)) & ~(self.falls > 0)
@@ -156,13 +162,14 @@ class Readings:
         return self._until_silence(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
 
     def _until_silence(self, feature: np.ndarray) -> np.ndarray:
-        """Return the counts with unknown values after a port stopped answering. Until then, such a
-        port counted nothing."""
+        """Return the feature with absent replaced by unknown for ports that stopped answering: they may have counted
+        events after their last answer.
+        """
         return np.where((feature == 0) & (self.silent == 1), -1, feature).astype(np.int8)
 
     @cached_property
     def _waited(self) -> np.ndarray:
-        """Return the share of the window that each port waited (float64[ports]); 0 if unknown."""
+        """Return the share of the window for which each port waited for credits (float64[ports]); 0 if unknown."""
         seen = self.site.observed
         if seen is None or "port_xmit_wait" not in seen.increase or "tick_symbols" not in seen.level:
             return np.zeros(len(self.site.peer))
@@ -181,8 +188,9 @@ class Readings:
 
     @cached_property
     def link(self) -> np.ndarray:
-        """Return the state of each port's link (int8[ports]): failed or never up, and down (1),
-        failed and came back (2), neither (0), unknown (-1)."""
+        """Return the state of each port's link (int8[ports]). 1: it failed or was never up, and is down. 2: it failed
+        and came back. 0: neither. -1: unknown.
+        """
         fell = self.falls > 0
         up = self.down == 0
         counted = ~np.isnan(self.falls)
@@ -197,8 +205,9 @@ class Readings:
 
     @cached_property
     def _unreachable(self) -> np.ndarray:
-        """Return adapter ports that stopped answering, or that are missing in the history although
-        most adapters are in it, and whose peer was not observed (bool[ports])."""
+        """Return the adapter ports whose peer was not observed, and that stopped answering, or are missing in the
+        history although most adapters are in it (bool[ports]).
+        """
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0)
         if site.observed is None or not adapter.any():
@@ -211,7 +220,9 @@ class Readings:
 
     @cached_property
     def unreached(self) -> np.ndarray:
-        """int8[ports]: an adapter's port stopped answering, and no other port tells the state of its link."""
+        """int8[ports]: whether an adapter's port stopped answering, and its link's state is not known from the other
+        end either.
+        """
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0)
         alone = adapter & np.isnan(self.falls[site.peer]) & (self.silent == 0)
@@ -219,9 +230,9 @@ class Readings:
 
     @cached_property
     def unheard(self) -> np.ndarray:
-        """int8[ports]: an adapter's port stopped answering although the link at the other end of
-        its cable is up and did not fail. Packets to it or from it are lost, or it does not accept
-        packets."""
+        """int8[ports]: whether an adapter's port stopped answering although, according to the other end of its cable,
+        the link is up and did not fail. Then packets to the port or from it are lost, or it does not accept packets.
+        """
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0) & (self.silent >= 0)
         up = (self.link[site.peer] == 0) & (self.down[site.peer] == 0)
@@ -239,7 +250,7 @@ class Readings:
 
     @cached_property
     def silent(self) -> np.ndarray:
-        """Return which ports answered before but not at the end of the window (int8[ports])."""
+        """Return whether each port answered before, but not at the end of the window (int8[ports])."""
         seen = self.site.observed
         if seen is None or not len(self._intervals):
             return np.full(len(self.site.peer), -1, np.int8)
@@ -250,8 +261,9 @@ class Readings:
 
     @cached_property
     def down(self) -> np.ndarray:
-        """Return which ports have no link now, in the given fabric or at the end of the history
-        (int8[ports])."""
+        """Return whether each port has no link now, according to the given fabric or the end of the history
+        (int8[ports]).
+        """
         state = self._last("state")
         by_history = np.where(np.isnan(state), -1, np.where(state == ACTIVE, 0, 1))
         f = self.site.fabric
@@ -265,14 +277,15 @@ class Readings:
         return down
 
     def up_now(self, port: int) -> bool:
-        """Return whether the link of a cable is up in a fabric that runs now."""
+        """Return whether the fabric is read live and the port's link is up now."""
         f, peer = self.site.fabric, int(self.site.peer[port])
         return self.site.is_live and peer >= 0 and int(f.port_peer[port]) == peer
 
     @cached_property
     def ever(self) -> dict[str, np.ndarray]:
-        """Return totals since the last clear, if the fabric's source has counters: ``falls`` and
-        ``errors`` (float64[ports])."""
+        """Return the totals ``falls`` and ``errors`` since the counters were cleared (float64[ports]), if the fabric's
+        source has counters.
+        """
         counters = self.site.fabric.counters
         names = {
             "falls": ("link_downed_counter",),
@@ -283,20 +296,19 @@ class Readings:
         return {k: np.sum([np.asarray(counters[n], float) for n in several], axis=0) for k, several in names.items()}
 
     def moved(self, ports: list[int]) -> float | None:
-        """Return the bytes that ports sent and received in the window; None if unknown."""
+        """Return the number of bytes that ``ports`` sent and received in the window; None if unknown."""
         rose = self._rose("port_xmit_data", "port_rcv_data")[ports] * 4.0
         return None if not len(ports) or np.isnan(rose).all() else float(np.nansum(rose))
 
     def span_s(self) -> float:
-        """Return the seconds of history in the window."""
+        """Return for how many seconds of the window there is a history."""
         seen: Observations | None = self.site.observed
         if seen is None or not self._intervals.any():
             return 0.0
         return float((seen.end_ns[self._intervals].max() - seen.begin_ns[self._intervals].min()) / 1e9)
 
     def when(self, port: int, counter: str) -> float | None:
-        """Return the first time at which a counter of the port rose in the window, in seconds since
-        1970."""
+        """Return the first time in the window at which the port's ``counter`` rose, in seconds since 1970."""
         seen, row = self.site.observed, int(self.site.row[port])
         if seen is None or row < 0 or counter not in seen.increase:
             return None

@@ -1,5 +1,6 @@
-"""A fabric for the analysis of a failed job: current and earlier cables, and the ports for GIDs,
-LIDs and names in a log."""
+"""A fabric for the analysis of a failed job: its current and earlier cables, and the ports that belong to the GIDs,
+LIDs and names in a log.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ __all__ = ["Site", "is_ethernet", "site_of"]
 
 LINK_LOCAL = 0xFE80 << 112
 LIVE = ("running", "umad")
-"""Formats of sources that are read at this moment."""
+"""Formats of sources that show the present state of a fabric."""
 
 
 @dataclass
 class Site:
-    """``peer`` int64[ports]: the port at the other end of each cable, from the fabric, or from the
-    history if the fabric has no cable there now; -1 if there is none. ``lid`` int64[ports]. ``row``
-    int64[ports]: the row of a port in the observations, -1. ``has_tables``, ``has_pkeys``: whether
-    the fabric's forwarding tables and P_Keys were read, not assumed."""
+    """``peer`` int64[ports]: the port at the other end of each cable, from the fabric, or from the history if the
+    fabric has no cable there now; -1 if there is none. ``lid`` int64[ports]. ``row`` int64[ports]: the row of a port in
+    the observations, -1 if it was not observed. ``has_tables``, ``has_pkeys``: whether the fabric's forwarding tables
+    and P_Keys were read, not assumed.
+    """
 
     fabric: Fabric
     peer: np.ndarray
@@ -36,23 +38,22 @@ class Site:
     has_pkeys: bool
     observed: Observations | None = None
     not_cabled: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    """Return ports whose cable is in the history but no longer in the fabric (bool[ports])."""
+    """Whether each port's cable is in the history but no longer in the fabric (bool[ports])."""
 
     @cached_property
     def is_switch(self) -> np.ndarray:
-        """bool[ports]: a port of a switch."""
+        """Whether each port belongs to a switch (bool[ports])."""
         return np.asarray(self.fabric.is_switch[self.fabric.port_node])
 
     @cached_property
     def cable(self) -> np.ndarray:
-        """Return the smaller row of the two ends of each port's cable (int64[ports]); -1 without a
-        cable."""
+        """Return the smaller row of the two ends of each port's cable (int64[ports]); -1 if it has no cable."""
         rows = np.arange(len(self.peer))
         return np.where(self.peer >= 0, np.minimum(rows, self.peer), -1)
 
     @property
     def is_live(self) -> bool:
-        """Whether the fabric is read now and not from a file: links of its cables are up."""
+        """Whether the fabric is read live and not from a file, so that the links of its cables are up."""
         return self.fabric.source.format in LIVE
 
     def join(self, a: int, b: int) -> None:
@@ -61,11 +62,11 @@ class Site:
         self.__dict__.pop("cable", None)
 
     def name(self, port: int) -> str:
-        """Return ``leaf-3[40]``."""
+        """Return the name of a port, for example ``leaf-3[40]``."""
         return self.fabric.port_name(port)
 
     def link(self, port: int) -> str:
-        """Return ``leaf-3[40] ↔ spine-2[3]``, a host's end first."""
+        """Return the name of a port's cable, for example ``leaf-3[40] ↔ spine-2[3]``. A host's end comes first."""
         peer = int(self.peer[port])
         if peer < 0:
             return self.name(port)
@@ -82,7 +83,7 @@ class Site:
 
     @cached_property
     def _by_host(self) -> dict[str, list[int]]:
-        """Host name in lower case → its adapters' cabled ports."""
+        """Host name in lower case → cabled ports of the host's adapters."""
         f = self.fabric
         by_host: dict[str, list[int]] = {}
         for node in np.flatnonzero(f.is_host).tolist():
@@ -92,8 +93,9 @@ class Site:
         return by_host
 
     def ports_of_host(self, host: str, device: str = "") -> list[int]:
-        """Return ports of the adapters of a host, or only of ``device`` (``mlx5_0``, ``mlx5_0:1``)
-        if it has that."""
+        """Return the ports of a host's adapters. If the host has an adapter ``device`` (``mlx5_0``, ``mlx5_0:1``),
+        return only its ports.
+        """
         short = host.lower()
         ports = self._by_host.get(short) or self._by_host.get(short.split(".")[0]) or []
         name, _, number = device.partition(":")
@@ -105,7 +107,7 @@ class Site:
         return ports
 
     def ports_of(self, end: End) -> tuple[list[int], str]:
-        """Return (candidate ports of an end in a log, reason if there are none)."""
+        """Return (the ports that an end in a log may mean, the reason if there are none)."""
         if end.gid:
             return self._of_gid(end.gid)
         if end.lid:
@@ -127,8 +129,9 @@ class Site:
 
 
 def is_ethernet(gid: str) -> bool:
-    """Return whether the GID is an IPv4 address (``::ffff:10.0.0.1``) or a link-local one from a
-    MAC address (``ff:fe`` in the middle of an EUI-64), as on Ethernet adapters."""
+    """Return whether the GID is one of an Ethernet adapter: an IPv4 address (``::ffff:10.0.0.1``), or a link-local
+    address derived from a MAC address (``ff:fe`` in the middle of the EUI-64).
+    """
     address = ipaddress.IPv6Address(gid)
     if address.ipv4_mapped is not None:
         return True

@@ -1,7 +1,7 @@
-"""Distinguish faults of the subnet manager from faults of the network, from management datagrams of
-each round. SMPs travel on VL15 and agents of devices answer them in firmware; a process answers
-SMInfo and subnet administration queries (IBA 14.4, 15). So if agents keep answering, including that
-of the master's port, while the process does not, the manager hangs and the network works.
+"""Distinguishes faults of the subnet manager from faults of the network, from the answers to MADs in each monitoring
+round. The firmware of devices answers SMPs, which travel on VL15; the manager's process answers SMInfo and queries to
+the subnet administration (IBA 14.4, 15). So if the agents of devices, including the master's port, answer and the
+process does not, the manager hangs and the network works.
 """
 
 from __future__ import annotations
@@ -43,22 +43,25 @@ SA_SLOW = code(
 )
 
 ROUNDS = 2
-"""Number of last consecutive rounds that must show the stall: one lost datagram is not a stall
-(each request is sent twice)."""
+"""Minimum number of consecutive rounds without an answer, up to the last round, for a finding. One lost datagram is not
+enough (each request is sent twice).
+"""
 SLOW_S = 1.0
-"""Wait of a query in seconds from which it is slow: OpenSM and librdmacm time out after one to a
-few seconds and retry (chosen by softib)."""
+"""Minimum wait in seconds of a slow query (chosen by softib). OpenSM and librdmacm time out after one to a few seconds
+and retry.
+"""
 
 
 @dataclass(frozen=True)
 class ManagerRound:
-    """Result of one round for the master: ``time_ns`` (clock), its port (``guid`` 0 and ``lid`` 0:
-    master unknown), ``answered``: SMInfo, ``port_answered``: the agent of its port,
-    ``sa_answered``: a query to its administration (None: not sent); ``sm_answer_s``,
-    ``sa_answer_s`` times to answer (NaN: no answer); ``act_count``, ``still_s`` seconds since it
-    rose; ``agents``, ``agents_silent``: devices queried in the round, and those without an answer;
-    ``sa_wait_s``: mean wait of others' queries since the last round, if the manager reports it (NaN
-    otherwise)."""
+    """Result of one monitoring round for the master. ``time_ns``: clock time. ``guid``, ``lid``: the master's port (0:
+    the master is unknown). ``answered``: whether the manager answered SMInfo. ``port_answered``: whether the agent of
+    its port answered. ``sa_answered``: whether its subnet administration answered a query (None: not sent).
+    ``sm_answer_s``, ``sa_answer_s``: times to answer (NaN: no answer). ``act_count``: ActCount of SMInfo. ``still_s``:
+    seconds since ``act_count`` rose. ``agents``, ``agents_silent``: number of devices queried in the round, and number
+    of those that did not answer. ``sa_wait_s``: mean wait of other clients' queries since the last round (NaN if the
+    manager does not report it).
+    """
 
     time_ns: int
     guid: int
@@ -78,8 +81,9 @@ class ManagerRound:
 
 
 def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
-    """Return findings on the master from the last rounds; none if the master is unknown, or too few
-    rounds were read."""
+    """Return the findings about the master from the last rounds. There are none if the master is unknown, or if there
+    are too few rounds.
+    """
     last = [r for r in rounds if r.lid][-ROUNDS:]
     if len(last) < ROUNDS or len({r.lid for r in last}) > 1:
         return
@@ -148,7 +152,9 @@ def _who(r: ManagerRound) -> str:
 
 
 def _since(rounds: Sequence[ManagerRound], field: str) -> float:
-    """Return the seconds from the last answered round (otherwise the first) to the last round."""
+    """Return the seconds from the last round in which ``field`` was true (or the first round, if there is none) to the
+    last round.
+    """
     began = rounds[0].time_ns
     for r in rounds:
         if getattr(r, field):

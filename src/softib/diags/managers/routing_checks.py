@@ -1,5 +1,6 @@
-"""Findings from the proof and the balance of forwarding tables (``routing.verify.Proof``,
-``routing.quality.Balance``)."""
+"""Findings about forwarding tables, from the proof that they deliver packets (``routing.verify.Proof``) and the balance
+of their load (``routing.quality.Balance``).
+"""
 
 from __future__ import annotations
 
@@ -60,9 +61,9 @@ FTREE_UNFIT = code(
 )
 
 MIN_PATHS = 16
-"""Number of paths on the worst link below which a tier is too small to be uneven."""
+"""Minimum number of paths on the most loaded link of an uneven tier. With fewer paths, a tier is too small to judge."""
 IMBALANCE = 2.0
-"""Ratio of maximum to mean paths from which a tier is uneven."""
+"""Minimum ratio of the largest to the mean number of paths on a link of an uneven tier."""
 MANY = 5
 
 
@@ -77,7 +78,7 @@ def _out(c: Context, row: int, portnum: int) -> Location:
 
 
 def unreachable_ends(c: Context) -> Iterator[Finding]:
-    """Report CA→CA and CA→switch pairs that do not arrive, with a few examples."""
+    """Report pairs CA→CA and CA→switch whose packets do not arrive, with a few examples."""
     if c.proof is None or not c.proof.unreachable:
         return
     examples: list[str] = []
@@ -86,7 +87,7 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
         if failure.kind.startswith("CA") and len(examples) < MANY:
             node = _switch_node(c, failure.switch)
             where.append(c.view.node_location(node))
-            examples.append(f"{c.view.display_names[node]} to {_end_name(c, failure)}: {failure.what}")
+            examples.append(f"{_sender(c, failure)} to {_end_name(c, failure)}: {failure.what}")
     first = f"; from {examples[0]}" if examples else ""
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(
@@ -103,9 +104,10 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
 
 
 def unreachable_from_switches(c: Context) -> Iterator[Finding]:
-    """Report switch→CA pairs that are connected by cables but not by tables, unless pairs of CAs
-    are also unreachable (reported by :func:`unreachable_ends`). It is only information if just
-    switch→switch pairs are missing."""
+    """Report pairs switch→CA that cables connect but forwarding tables do not, unless pairs of CAs are also unreachable
+    (:func:`unreachable_ends` reports those). If only pairs switch→switch are unreachable, the finding is
+    information.
+    """
     if c.proof is None or c.graph is None:
         return
     graph = c.graph
@@ -143,6 +145,17 @@ def unreachable_from_switches(c: Context) -> Iterator[Finding]:
         )
 
 
+def _sender(c: Context, failure: Any) -> str:
+    """Return the first adapter on the switch of ``failure`` other than its destination, with the switch."""
+    name = c.view.display_names[_switch_node(c, failure.switch)]
+    if c.graph is None:
+        return name
+    on_switch = (c.graph.end_switch == failure.switch) & ~c.graph.end_is_switch
+    on_switch[failure.end] = False
+    ends = np.flatnonzero(on_switch)
+    return f"{c.view.display_names[int(c.graph.end_node[ends[0]])]} (at {name})" if len(ends) else name
+
+
 def _end_name(c: Context, failure: Any) -> str:
     if c.graph is None:
         return f"LID {failure.lid}"
@@ -150,8 +163,9 @@ def _end_name(c: Context, failure: Any) -> str:
 
 
 def credit_loops(c: Context) -> Iterator[Finding]:
-    """Report a cycle of channels, if there is one; it is a warning if the SLs of the paths, which
-    could break the cycle, are unknown."""
+    """Report a cycle of channels that wait for each other, if there is one. The finding is a warning if the SLs of the
+    paths, which may prevent the cycle, are unknown.
+    """
     if c.proof is None:
         return
     if c.proof.credit_loop is not None:
@@ -199,9 +213,9 @@ def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, An
 def uneven_load(c: Context) -> Iterator[Finding]:
     """Report tiers of a tree whose most loaded link carries at least :data:`IMBALANCE` times the mean.
 
-    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. It is a
-    warning for recorded tables, and information for tables computed by softib, which are not a
-    fault of the fabric.
+    Only trees are checked, because in grids and dragonflies shortest paths load the links unevenly in any case. The
+    finding is a warning for recorded tables, and information for tables that softib computed, which are not a fault of
+    the fabric.
     """
     if c.quality is None or c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
@@ -225,7 +239,9 @@ def uneven_load(c: Context) -> Iterator[Finding]:
 
 
 def unfit_for_ftree(c: Context) -> Iterator[Finding]:
-    """Report a flaw of a tree that prevents its routing engine, and the gain from GUID files."""
+    """Report a flaw of a tree because of which the engine ftree rejects it, and the bandwidth that ftree gives with
+    GUID files.
+    """
     if c.remedy is None:
         return
     r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
@@ -249,4 +265,4 @@ def unfit_for_ftree(c: Context) -> Iterator[Finding]:
 
 
 OF_TABLES = (unreachable_ends, unreachable_from_switches, credit_loops, uneven_load)
-"""Checks of the tables of each subnet, for a fabric with several subnets."""
+"""Checks of forwarding tables, which run once per subnet in a fabric with several subnets."""

@@ -1,7 +1,8 @@
 """Checks of subnet managers that the source lists (``Source.sms``) or a live fabric reports.
 
 IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are
-decided by GUID.
+decided by GUID. The manager that ``softib up`` runs (``internal``) is part of the fabric's process:
+it fails only with the fabric and disturbs no node, so it needs no standby and no node for itself.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ SL_WITHOUT_WEIGHT = code(
 
 
 def sl_findings(troubles: Sequence[Any]) -> list[Finding]:
-    """Return a finding for each of the subnet manager's ``SlTrouble`` (SL, its user, the first
-    port, how many more of its kind)."""
+    """Return a finding for each ``SlTrouble`` of the subnet manager. It has the SL, the user of the SL, the first port,
+    and the number of other ports with the same fault.
+    """
     return [
         finding(
             SL_DROPPED if t.what == "drops it" else SL_WITHOUT_WEIGHT,
@@ -72,11 +74,11 @@ SM_ON_COMPUTE_NODE = code(
 )
 
 COMPUTE_CLASS = 8
-"""Number of hosts with names that differ only in numbers from which they count as compute nodes."""
+"""Hosts whose names differ only in numbers count as compute nodes if there are at least this many."""
 
 
 def subnet_managers(c: Context) -> Iterator[Finding]:
-    """Apply all rules to the listed SMs. No findings if the source does not record SMs."""
+    """Apply all rules to the listed SMs. There are no findings if the source does not record SMs."""
     view = c.view
     sms = list(view.fabric.source.sms if c.sms is None else c.sms)
     if c.sms is None and not sms and "sm" not in view.records:
@@ -92,7 +94,9 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
 
 
 def _by_subnet(c: Context, sms: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return the managers of each subnet with a master; one list if only one subnet has a master."""
+    """Return one list of managers for each subnet with a master. If only one subnet has a master, return one list with
+    all managers.
+    """
     f = c.view.fabric
     subnet = subnet_of(f)
 
@@ -120,7 +124,7 @@ def _of_subnet(c: Context, sms: list[dict[str, Any]]) -> Iterator[Finding]:
             f"{len(masters)} subnet managers are master: {', '.join(_name(c, s) for s in masters)}",
         )
     only_master_listed = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
-    if not standby and len(masters) == 1 and not only_master_listed:
+    if not standby and len(masters) == 1 and not only_master_listed and not masters[0].get("internal"):
         yield finding(
             SM_NO_STANDBY,
             [p for p in [_location(c, masters[0])] if p],
@@ -149,8 +153,8 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
         return
     class_ = labels.classes[int(labels.class_of[node])]
     hosts = int(c.view.is_host.sum())
-    if c.view.fabric.source.format == "running":
-        return  # placed by softib up, whose nodes are not rebooted
+    if sm.get("internal"):
+        return
     if len(class_.nodes) >= COMPUTE_CLASS:
         location = _location(c, sm)
         yield finding(

@@ -1,2 +1,3 @@
-"""Structure of a fabric and deviations from it: tiers, rails, grids, absent parts, exchanged
-cables."""
+"""Recognises the structure of a fabric (tiers, rails, grids), and finds deviations from it (absent parts, exchanged
+cables).
+"""

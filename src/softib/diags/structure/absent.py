@@ -1,7 +1,7 @@
-"""Absent nodes: a gap in a row of names, and free ports at the position of the gap. A dead switch
-or host is in no dump, and neither are its cables. The traces are an unused number between two used
-ones, and free ports between the ports of those two nodes. Both together are reported; a gap in the
-numbers alone (sites skip numbers) or a free port alone (a spare) is not.
+"""Finds absent nodes: a number is missing in a row of names, and ports are free where this node would be cabled. A dump
+contains neither a dead switch or host nor its cables. There remain two traces: an unused number between two used
+numbers, and free ports between the ports of the two nodes with these numbers. Only both together are reported, because
+sites skip numbers, and free ports may be spare.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from softib.diags.view import FabricView
 __all__ = ["missing_names", "name_between"]
 
 MAX_GAP = 4
-"""Longest gap in a row of numbers; longer gaps result from the numbering of racks."""
+"""Maximum length of a gap in a row of numbers. Longer gaps result from the numbering of racks."""
 DENSE, SPARSE = 0.7, 0.5
-"""Minimum share of a row's numbers that are in use; and the lower share that is sufficient if every
-port at the position of the gap is free and there are at least :data:`MIN_PORTS_OF_SHORT_ROW`."""
+"""Minimum share of a row's numbers that are in use. The second, lower share is enough if the gap has at least
+:data:`MIN_PORTS_OF_SHORT_ROW` ports and all of them are free.
+"""
 SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
-"""Number of members below which a row is short; and the number of free ports at the position of its
-missing member that is sufficient evidence.
+"""A row with fewer members than ``SHORT_ROW`` is short. Its missing member is reported only if at least
+``MIN_PORTS_OF_SHORT_ROW`` ports are free at its position.
 """
 MIN_SWITCH_PORTS = 2
-"""Minimum number of free ports at the position of a switch; a single one may belong to any cable."""
+"""Minimum number of free ports at the position of an absent switch. A single free port may belong to any cable."""
 MOST_FREE, FREE_SHARE = 2, 0.05
-"""Number of free positions of a grid, or share of its positions, up to which they may be absent switches."""
+"""Maximum number of free positions of a grid, or maximum share of its positions, for these to be absent switches."""
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class Gap:
-    """An unused number: the ``nth`` of ``step`` steps from the node ``before`` to the node
-    ``after`` (or beyond both, at the end of a row), ``number`` in the column ``along`` of their
-    class. ``dense``: most numbers of the row are in use. ``beyond``: the gap is before or after all
-    members of a class with only one row."""
+    """An unused ``number`` in the column ``along`` of a class: the ``nth`` of ``step`` steps from the node ``before``
+    to the node ``after``. At the end of a row, the number is beyond both nodes. ``dense``: most numbers of the row are
+    in use. ``beyond``: the gap is before or after all members of a class with only one row.
+    """
 
     before: int
     after: int
@@ -62,8 +63,9 @@ class Gap:
 
 
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
-    """Return absent nodes implied by names and free ports, in the order of their classes.
-    ``rank``: tier of each node."""
+    """Return the absent nodes that names and free ports indicate, in the order of their classes. ``rank``: tier of each
+    node.
+    """
     names = set(view.names)
     found: dict[str, Absent] = {}
     for made in [*labels.classes, *_host_classes(view)]:
@@ -83,7 +85,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                 if gap.along not in rows:
                     rows[gap.along] = RowLinks(view, made, gap.along)
                 direct = rows[gap.along].expected_ports(gap.before, gap.number)
-            if direct:  # all rows of a grid that the switch belongs to
+            if direct:  # in a grid, the switch is a gap in several rows
                 _add(found.setdefault(name, Absent(name, gap.before, gap.after)), view, direct)
                 continue
             known = found.get(name)
@@ -106,7 +108,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                 absent.sure = False
             if gap.beyond and (
                 len(absent.ports) < absent.port_count or (gap.nth > 0 and rank[gap.before] == 1)
-            ):  # a site grows by leaves, at the end
+            ):  # a site adds leaves at the end of a row
                 continue
             if not _believed(view, absent, made, gap):
                 continue
@@ -121,7 +123,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
 
 
 def _free_positions(view: FabricView, made: NodeClass) -> Iterator[Absent]:
-    """Yield the switches for the free positions of a grid, if these are few."""
+    """Yield an absent switch for each free position of a grid, if there are few."""
     taken = np.zeros(tuple(made.span.tolist()), bool)
     taken[tuple(made.numbers.T)] = True
     free = np.argwhere(~taken)
@@ -150,9 +152,10 @@ def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bo
 
 
 def _host_classes(view: FabricView) -> Iterator[NodeClass]:
-    """Yield hosts whose adapters all have the host's name. There is one class for the first adapter
-    of each host, one for the second, and so on, in the order of their leaves: adjacent hosts use
-    the same leaves."""
+    """Yield classes of hosts whose adapters all have the host's name: one class has the first adapter of each host, the
+    next one the second adapter, and so on. Adapters of a host are in the order of their leaves, because adjacent hosts
+    use the same leaves.
+    """
     hosts: dict[str, list[int]] = {}
     for node in np.flatnonzero(view.is_host).tolist():
         shared = view.host_descriptions.get(view.names[node])
@@ -176,8 +179,8 @@ def _leaf_of(view: FabricView, adapter: int) -> tuple[int, int]:
 
 
 def _gaps(made: NodeClass) -> Iterator[Gap]:
-    """Return every missing number of a row. A row consists of the members that differ only in one
-    number, or of all members if one number alone distinguishes them.
+    """Return the missing numbers of each row. A row consists of the members that differ only in one number. If one
+    number distinguishes all members, all are one row.
     """
     for s in range(made.numbers.shape[1]):
         x = made.numbers[:, s]
@@ -213,8 +216,9 @@ def _gaps(made: NodeClass) -> Iterator[Gap]:
 def _ends(
     made: NodeClass, s: int, stepping: np.ndarray, line: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> Iterator[Gap]:
-    """Yield rows that begin one number later, or end one number earlier, than most rows.
-    ``stepping``: members whose next number in the row exists."""
+    """Yield the gaps at the ends of rows: a row begins one number later, or ends one number earlier, than most rows.
+    ``stepping``: members whose next number in the row exists.
+    """
     x = made.numbers[:, s]
     first, last = int(np.median(low)), int(np.median(high))
     for a in stepping.tolist():
@@ -228,10 +232,10 @@ def _ends(
 
 
 def name_between(before: str, after: str, k: int, gap: int) -> str | None:
-    """Return the name ``k`` of ``gap`` steps from ``before`` to ``after``, None if the numbers do
-    not have equal steps.
+    """Return the name that is ``k`` of ``gap`` equal steps from ``before`` to ``after``; None if the numbers do not
+    have equal steps.
 
-    Numbers that differ otherwise (racks) keep the value of ``before``.
+    Other numbers that differ (racks) keep the value of ``before``.
     """
     low, high = _NUMBER.findall(before), _NUMBER.findall(after)
     stepped = False

@@ -1,4 +1,4 @@
-"""Signs of nodes that are missing from the source: absent switches, hosts and adapters."""
+"""Reports switches, hosts and adapters that seem to be missing in the source."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ MISSING_ADAPTER = code(
 
 _NUMBER = re.compile(r"\d+")
 IN_SEQUENCE = 5
-"""Largest difference of consecutive numbers in names that form a row, in which gaps are detected."""
+"""Maximum difference between the numbers of consecutive names in a row of names."""
 _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 def absent_nodes(c: Context) -> Iterator[Finding]:
-    """Report switches and hosts implied by names, port patterns and numbers of adapters that are
-    not in the source."""
+    """Report switches and hosts that are not in the source, although names, port patterns or numbers of adapters
+    indicate that they exist.
+    """
     view = c.view
-    if view.fabric.source.format == "topo":  # a description of a planned fabric, not a scan
+    if view.fabric.source.format == "topo":  # the file describes a planned fabric, it is not a scan
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
     explained = {p for pair in c.suspects.missing for p in pair}
@@ -61,7 +62,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     explained.update(p for a in switches for p in a.ports)
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
-    )  # a node that is there belongs in them
+    )  # these ports belong to a node that is in the source
     apart, nameless = _free_ports_of_lone_switches(c), list[list[int]]()
     rows = free_rows(view, c.structure.rank, explained.union(known.tolist()))
     for row in rows:
@@ -92,7 +93,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
 
 
 def _nameless(c: Context, row: list[int]) -> Finding:
-    """Report an absent switch for which the free ports of ``row`` are the only evidence."""
+    """Return the finding about an absent switch for which the free ports of ``row`` are the only evidence."""
     view, f = c.view, c.view.fabric
     parts = []
     for tier in np.unique(c.structure.rank[f.port_node[row]]).tolist():
@@ -113,9 +114,9 @@ def _nameless(c: Context, row: list[int]) -> Finding:
 
 
 def _free_ports_of_lone_switches(c: Context) -> int:
-    """Return the free ports of one switch: of the switches without a cable to another switch, the
-    one with the most free ports. This switch may belong at ports that are free elsewhere, and has a
-    separate finding."""
+    """Return the largest number of free ports of a switch without a cable to another switch. Such a switch has a
+    separate finding, and ports that are free on other switches may be its places.
+    """
     f, is_switch = c.view.fabric, c.view.is_switch
     cabled = f.port_cable >= 0
     peer = np.maximum(f.port_peer, 0)
@@ -157,7 +158,9 @@ def _switch(c: Context, a: Absent) -> Finding:
 
 
 def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
-    """Yield hosts that are absent as a whole, then missing adapters of other hosts."""
+    """Yield the findings about hosts that are entirely absent, then those about hosts of which only some adapters are
+    missing.
+    """
     view = c.view
     hosts: dict[str, list[Absent]] = {}
     for a in absent:
@@ -179,7 +182,7 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
 
 
 def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
-    """Yield hosts for which a free port is the only evidence."""
+    """Yield the findings about absent hosts for which a free port is the only evidence."""
     view = c.view
     for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
         several: list[Each] = []
@@ -207,8 +210,9 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
 
 
 def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
-    """Return whether the names on both sides have close numbers, so that a missing host leaves a
-    gap in them. Before the first host of a row, the names of its first two hosts decide."""
+    """Return whether the hosts on both sides of the free port are in a row of names, so that a missing host leaves a
+    gap in their numbers. If the free port is before the first host of a row, the first two hosts are compared.
+    """
     if len(neighbours) == 1:
         f = c.view.fabric
         leaf_ports = [int(p) for p in f.port_peer[list(f.ports_of(neighbours[0]))] if p >= 0]
@@ -255,7 +259,7 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
             continue
         fewer = hosts[count[hosts] < usual]
         if len(fewer) <= twins:
-            continue  # an adapter has the name of another host's adapter, which is a separate finding
+            continue  # another finding reports that an adapter has the name of another host's adapter
         several = []
         for h in fewer.tolist():
             adapters = nodes[system[nodes] == h]
@@ -288,13 +292,14 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
 
 
 def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
-    """Return int64[hosts]: the kind of hosts, by similar names (``leader``: an adapter of each);
-    -1 if the name gives no kind."""
+    """Return the kind of each host (int64[hosts]): hosts with similar names are one kind; -1 if the name gives no kind.
+    ``leader``: one adapter of each host.
+    """
     labels, described = c.pattern.labels, c.view.host_descriptions
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
     hosts = np.bincount(kind[(leader >= 0) & (kind >= 0)], minlength=len(labels.classes) + 1)
-    kind[(kind >= 0) & (hosts[kind] < MIN_HOSTS)] = -1  # the adapters of one host are a class of names too
+    kind[(kind >= 0) & (hosts[kind] < MIN_HOSTS)] = -1  # a class of few hosts may be the adapters of one host
     for h in np.flatnonzero(leader >= 0).tolist():
         name = c.view.names[int(leader[h])]
         shared = described.get(name)
@@ -306,15 +311,17 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
 
 
 def _shape(c: Context, node: int) -> str:
-    """Return the common property of hosts without numbered names: the form of the host's part
-    before the adapter (``XXXXXXX`` of ``J3K0TX2 mlx5_0``), otherwise the common description."""
+    """Return a property that hosts of one kind have in common if their names have no numbers: the form of the host's
+    name (``XXXXXXX`` for ``J3K0TX2 mlx5_0``), otherwise the description.
+    """
     both = c.view.adapters.get(node)
     return _LETTER.sub("X", both[0]) if both else c.view.names[node]
 
 
 def _twins(c: Context, nodes: np.ndarray) -> int:
-    """Return adapters that have the same description as an adapter of another host. Default names
-    of vendors occur more often."""
+    """Return the number of adapters with the same description as an adapter of another host. Descriptions that occur
+    more often are default names of vendors and do not count.
+    """
     described = c.view.host_descriptions
     carriers = Counter(name for n in nodes.tolist() if (name := c.view.names[n]) not in described)
     crowded = sum(max(0, d.carriers - d.usual) for d in described.values())
@@ -353,8 +360,9 @@ def _lacks(
 
 
 def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
-    """Return the leaf port of a missing adapter of a host on rails. Its number is that of the other
-    adapters on their leaves; its leaf is that of the rail without an adapter."""
+    """Return the leaf port of a missing adapter of a host on rails. It is on the leaf of the rail on which the host has
+    no adapter, and has the same number as the leaf ports of the host's other adapters.
+    """
     view, f, rails = c.view, c.view.fabric, c.structure.rank
     ports = [p for n in adapters.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
     leaf_ports = f.port_peer[ports]
@@ -362,7 +370,7 @@ def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
     if agree < max(2, len(leaf_ports) // 2):
         return []
     leaves = set(f.port_node[leaf_ports].tolist())
-    # Leaves of the unit: the leaves of the neighbouring hosts (in the ports before and after on its leaves).
+    # The leaves of the unit are those of the hosts at the neighbouring ports of the host's leaves.
     system = system_of(view)
     neighbours: set[int] = set()
     for leaf in leaves:

@@ -1,5 +1,6 @@
-"""Ports of an absent node: the free ports between or next to those of its neighbours in a row of
-names."""
+"""Finds the ports of an absent node: the free ports between or next to the ports of its neighbours in a row of
+names.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +13,19 @@ from softib.diags.view import FabricView, adapter_of
 __all__ = ["ALL_FREE", "MIN_ROW", "Absent", "fill_ports", "in_use_elsewhere", "is_free", "left_by_a_switch"]
 
 MIN_ROW = 4
-"""Members of a row of numbers."""
+"""Minimum number of members of a row."""
 ALL_FREE = 0.8
-"""Share of a missing node's peer ports that must be free."""
+"""Minimum share of the ports at a missing node's position that must be free."""
 MOSTLY = 0.5
-"""Share of the leaves that have a host at a port number."""
+"""Minimum share of the leaves that must have a host at a port number for it to be a host's position."""
 
 
 @dataclass
 class Absent:
-    """A missing node: ``name`` as implied by its neighbours in the row, ``before`` and ``after``;
-    ``ports``: its free port rows; ``port_count``: the number of its cables. ``neighbours``: the
-    adapters that are the evidence, if all adapters of a host have the same name."""
+    """A missing node. ``name``: derived from its neighbours ``before`` and ``after`` in the row of names. ``ports``:
+    rows of free ports at which it would be cabled. ``port_count``: the number of its cables. ``neighbours``: the
+    adapters that are the evidence, if all adapters of a host have the same name.
+    """
 
     name: str
     before: int
@@ -32,11 +34,11 @@ class Absent:
     port_count: int = 0
     neighbours: set[int] = field(default_factory=set)
     in_grid: bool = False
-    """Whether the rows of its names are cabled to each other."""
+    """Whether the switches of its rows of names are cabled to each other."""
     across: bool = False
-    """Whether hosts are numbered across the leaves, so that its neighbours in name are on other leaves."""
+    """Whether hosts are numbered across the leaves, so that its neighbours in the row of names are on other leaves."""
     sure: bool = True
-    """False if switches in reserve would leave the same ports free."""
+    """False if the ports may be free because they are reserved for switches that are not yet installed."""
 
     @property
     def host(self) -> str:
@@ -46,10 +48,11 @@ class Absent:
 
 
 def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
-    """Set the ports of ``absent``. If the cables of both neighbours lead to one node, it is the
-    port between them; if they lead to two nodes (the edge of a leaf or a pod), it is the port after
-    one of them or before the other. At an edge, the tier below a switch decides, if there is one:
-    pods have different switches above."""
+    """Set the ports of ``absent``. If cables of both neighbours lead to one node, the free port is between them. If
+    they lead to two nodes (at the edge of a leaf or a pod), it is after the port of one neighbour or before the port of
+    the other. At such an edge, a switch's cables to the tier below decide, if it has any, because pods have different
+    switches above.
+    """
     f = view.fabric
     before, after = absent.before, absent.after
     below = any(
@@ -72,8 +75,8 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
         for p in f.port_peer[list(f.ports_of(node))].tolist():
             if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
                 place = p + steps * _cables(view, node, int(f.port_node[p]))
-                # A host's position is a port that leaves use for hosts: that most leaves use, unless the row of names
-                # extends over the ends of leaves.
+                # A host's position is a port number that most leaves use for hosts. If the row of names continues on
+                # the next leaf, it is enough that some leaves use it.
                 used = view.host_numbers[f.port_num[place]] if 0 <= place < f.sizes.ports else 0
                 if not view.is_host[node] or (used > 0 and (row_continues or used >= MOSTLY)):
                     edge.append(place)
@@ -81,14 +84,14 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
         _note(view, absent, between)
         return
     whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
-    if len(whole) == 2 and view.is_switch[before]:  # spare ports after the last peer do not count
+    if len(whole) == 2 and view.is_switch[before]:  # ports after the last peer are spare unless other switches use them
         whole = [e for e in whole if in_use_elsewhere(view, rank, e)]
     if len(whole) == 1:
         _note(view, absent, whole[0])
 
 
 def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
-    """Return whether the host is in the first (otherwise the last) port of its leaf that has a host."""
+    """Return whether the host is at the first (or, if not ``first``, the last) port with a host on its leaf."""
     f = view.fabric
     for p in f.port_peer[list(f.ports_of(host))].tolist():
         if p < 0:
@@ -102,7 +105,9 @@ def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """Return whether this cable of a neighbour is compared: an absent switch also hides its hosts."""
+    """Return whether a neighbour's cable to ``peer`` is compared. A switch's cables to hosts are not, because an absent
+    switch also hides its hosts.
+    """
     return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 
 
@@ -112,7 +117,7 @@ def _host(view: FabricView, node: int) -> str:
 
 
 def _cables(view: FabricView, node: int, peer: int) -> int:
-    """Return cables between two nodes."""
+    """Return the number of cables between two nodes."""
     f = view.fabric
     peer_ports = f.port_peer[list(f.ports_of(node))]
     return int((f.port_node[peer_ports[peer_ports >= 0]] == peer).sum())
@@ -128,8 +133,9 @@ def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
 
 
 def in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int], nearly_all: bool = False) -> bool:
-    """Return whether other switches of the tier (some, or ``nearly_all``) have cables at all
-    numbers of ``ports``."""
+    """Return whether some (or ``nearly_all``) other switches of the tier have cables at all port numbers of
+    ``ports``.
+    """
     f = view.fabric
     others = np.flatnonzero(view.is_switch & (rank == rank[f.port_node[ports[0]]]))
     others = np.setdiff1d(others, f.port_node[ports])
@@ -142,8 +148,9 @@ def in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int], nearl
 
 
 def left_by_a_switch(view: FabricView, rank: np.ndarray, absent: Absent) -> bool:
-    """Return whether the ports of ``absent`` are the only free ports of several leaves, each of
-    which would then have as many hosts as uplinks."""
+    """Return whether the ports of ``absent`` are the only free ports of several leaves, and would, if they were used,
+    give each leaf equal numbers of hosts and uplinks.
+    """
     f, ports_there = view.fabric, set(absent.ports)
     leaves = np.unique(f.port_node[absent.ports])
     if len(ports_there) < absent.port_count or (rank[leaves] != 1).any():

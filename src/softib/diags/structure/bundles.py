@@ -1,8 +1,8 @@
-"""Free ports of two nodes that the pattern connects, paired like the parallel cables of other such
-nodes: which port of one node leads to which port of the other.
+"""Pairs the free ports of two nodes that the pattern connects, in the same arrangement as the parallel cables between
+other nodes of their classes.
 
-If a port number is free on all nodes of a class (a leaf lost nearly all of its uplinks), no rule
-contains it; the other ends and the arrangement of other bundles determine the pair.
+If a port number is free on all nodes of a class (a leaf lost nearly all of its uplinks), it has no rule. Then the rules
+of the ports at the other ends, and the arrangement of other bundles of parallel cables, determine the pair.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class Bundles:
         self.known: dict[tuple[int, int], tuple[Arrangement, Used]] = {}
 
     def pairs(self, a: int, b: int, at_a: list[int], at_b: list[int]) -> list[tuple[int, int]]:
-        """Pair the free ports ``at_a`` of node ``a``, each of which belongs to node ``b``, with
-        ports ``at_b`` of ``b``: those that belong to ``a``, and free ports without a rule."""
+        """Pair the free ports ``at_a`` of node ``a`` with ports ``at_b`` of node ``b``. According to the rules,
+        ``at_a`` lead to ``b``; ``at_b`` lead to ``a`` or have no rule.
+        """
         if len(at_a) == len(at_b) == 1:
             return [(at_a[0], at_b[0])]
         fits = sorted(self._fits(a, b, at_a, at_b))
@@ -43,9 +44,9 @@ class Bundles:
     def _fits(
         self, a: int, b: int, at_a: list[int], at_b: list[int]
     ) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-        """Yield (number of ports outside of the numbers in use, number of ports besides the given
-        ones, pairs of ports) for each position of the usual arrangement that contains all given
-        ports and no other cable."""
+        """Yield each position of the usual arrangement that contains all given ports and no existing cable: (number of
+        its ports outside the used range of numbers, number of its ports that were not given, pairs of ports).
+        """
         f = self.view.fabric
         usual, used = self._usual(a, b)
         linked = [(int(p), int(f.port_peer[p])) for p in f.ports_of(a) if self._leads(int(p), b)]
@@ -74,8 +75,9 @@ class Bundles:
                     yield (outside, len(others)), empty
 
     def _without_cable(self, node: int, other: int) -> list[int]:
-        """Return the free ports of ``node``, if the ``other`` node has a cable to a similar node:
-        otherwise it may have none by design."""
+        """Return the free ports of ``node`` if the ``other`` node has a cable to a node of the same class. Otherwise
+        the two may have no cable by design.
+        """
         f, of = self.view.fabric, self.pattern.labels.class_of
         peers = f.port_peer[list(f.ports_of(other))]
         if not (of[f.port_node[peers[peers >= 0]]] == of[node]).any():
@@ -87,8 +89,9 @@ class Bundles:
         return bool(f.port_peer[port] >= 0 and f.port_node[f.port_peer[port]] == node)
 
     def _is_open(self, port: int, node: int) -> bool:
-        """Return whether ``port`` of ``node`` is free and has no rule, or a rule for a node that has
-        no free port for it."""
+        """Return whether ``port`` of ``node`` is free and either has no rule, or has a rule that leads to a node
+        without a free port for it.
+        """
         f, expected = self.view.fabric, self.pattern.expected
         if port not in f.ports_of(node) or f.port_cable[port] >= 0:
             return False

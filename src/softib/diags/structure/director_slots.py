@@ -1,6 +1,6 @@
-"""Empty slots of directors: a missing board and a board without power look the same in a scan. They
-are distinguished by cables outside the chassis (a dead board frees ports of other switches) and by
-the other directors of the site: a slot that is empty in all of them was not ordered.
+"""Judges the empty slots of directors. In a scan, an empty slot and a board without power look the same. Two facts
+distinguish them: a board without power leaves ports free on switches outside the chassis; and if a slot is empty in all
+directors of the site, its board was not ordered.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from softib.iba.node_description import address_of
 __all__ = ["Slots", "in_one_chassis", "with_slots"]
 
 HALF = 0.5
-"""Share of the other directors that must have a board there before an empty slot is a fault."""
+"""Minimum share of the other directors that must have a board in a slot for an empty slot to be a fault."""
 FEW = 1
-"""Number of empty slots of a single director that are reported as faults; more are one piece of
-information."""
+"""Maximum number of empty slots that are reported as faults if the site has only one director. More empty slots are
+reported together as information.
+"""
 
 
 @dataclass
 class Slots:
-    """``ports``: the backplane ports at slots that are empty by design; ``empty``: (slots, their
-    ports, director) of directors that are the only one of their kind."""
+    """Empty slots. ``ports``: backplane ports of slots that are empty by design. ``empty``: (slots, their ports,
+    director) for directors that are the only ones of their kind.
+    """
 
     ports: list[list[int]] = field(default_factory=list)
     empty: list[tuple[list[str], list[int], str]] = field(default_factory=list)
@@ -76,7 +78,7 @@ def with_slots(view: FabricView, absent: Sequence[Absent], displaced: set[int]) 
 
 
 def _boards(view: FabricView) -> dict[str, set[str]]:
-    """Return the cards of each director."""
+    """Return the boards of each director."""
     cards: dict[str, set[str]] = {}
     for node in np.flatnonzero(view.is_switch).tolist():
         address = address_of(view.names[node])

@@ -1,5 +1,6 @@
-"""Absent switches without numbered names: a port number is free on all switches of a kind between
-numbers in use, or is in use on all switches of the other planes."""
+"""Finds absent switches from port numbers, without their names. Either a port number between used numbers is free on
+all switches of a kind, or a port number is free on all switches of a plane although all other planes use it.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +17,25 @@ from softib.diags.view import FabricView
 __all__ = ["between_only_two", "free_rows", "named_by_peers", "other_side"]
 
 MIN_PEERS = 4
-"""Switches of a kind, and …"""
+"""Minimum number of switches of a kind."""
 MAX_MISSING, MIN_WITNESSES = 0.25, 6
-"""Share of the port numbers in use up to which several missing peers are reported (a larger share
-is the design of the site); and the number of switches of a kind that is needed for two missing
-peers."""
+"""Maximum share of missing peers (a larger share is the design of the site), and minimum number of switches of a kind
+for a report of two missing peers.
+"""
 FULL_ROW = 6
-"""… number of port numbers in use on all of them from which several peers may be missing, or the
-first one; in a shorter row it is one peer, between two others."""
+"""Minimum number of port numbers that all switches of a kind must use, for a report of several missing peers or of a
+missing first peer. With fewer numbers, only a single missing peer between two others is reported.
+"""
 MIN_PLANES = 2
-"""Number of planes with all of their switches from which another plane can lack some."""
+"""Minimum number of complete planes, with which an incomplete plane is compared."""
 
 
 def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Return port numbers that are free on all switches of a kind, between numbers in use: the
-    position of a switch without a name.
+    """Return the ports of absent switches whose names are unknown: numbers between used numbers that are free on all
+    switches of a kind.
 
-    A kind consists of switches of one tier that reach the same switches, each by the same number of
-    cables. Each entry has the free port rows of one missing peer; those with a row in ``explained``
-    are omitted.
+    A kind consists of the switches of one tier that have the same peers and the same number of cables to each. Each
+    entry has the rows of the free ports of one absent switch. Entries with a row in ``explained`` are omitted.
     """
     f = view.fabric
     links = view.between_switches
@@ -51,7 +52,7 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
             taken = explained.union(*numbered)
             in_planes = [row for row in _of_planes(view, rank, rows) if not taken & set(row)]
             out += numbered + in_planes
-            if sign < 0:  # a site grows by leaves, at the end: such ports are evidence only beside those below
+            if sign < 0:  # sites add leaves at the end: ports upwards need evidence from below
                 last = np.zeros(len(view.names), np.int64)
                 np.maximum.at(last, f.port_node[rows], f.port_num[rows])
                 growth = [row for row in in_planes if all(f.port_num[row] > last[f.port_node[row]])]
@@ -59,8 +60,9 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
 
 
 def between_only_two(view: FabricView, rank: np.ndarray, row: list[int]) -> bool:
-    """Return whether the switches of ``row`` reach only two others in that direction, those on both
-    sides of the free ports. Two peers in every second port look the same."""
+    """Return whether the switches of ``row`` have only two peers in this direction, on both sides of the free ports.
+    Two peers that use every second port look the same.
+    """
     f = view.fabric
     node = int(f.port_node[row[0]])
     numbers = [int(f.port_num[p]) for p in row if f.port_node[p] == node]
@@ -76,9 +78,10 @@ def between_only_two(view: FabricView, rank: np.ndarray, row: list[int]) -> bool
 
 
 def named_by_peers(view: FabricView, row: list[int]) -> Absent | None:
-    """Return the absent switch of a free ``row``. Its name is between those of the peers before and
-    after its ports, on all of its switches; None if these names do not differ by two steps of one
-    number."""
+    """Return the absent switch to which the free ports of ``row`` belong. Its name is between the names of the peers at
+    the ports before and after, on all switches of ``row``. Return None if these two names do not differ by two in one
+    number.
+    """
     f = view.fabric
     peers = set()
     for node in np.unique(f.port_node[row]).tolist():
@@ -95,10 +98,10 @@ def named_by_peers(view: FabricView, row: list[int]) -> Absent | None:
 def _of_planes(view: FabricView, rank: np.ndarray, rows: np.ndarray) -> Iterator[list[int]]:
     """Yield the free ports of each missing switch of a plane.
 
-    A plane consists of switches of one tier with all their peers in the next tier, without a cable
-    to another plane: the pods of a tree for its leaves, the groups of cores for its aggregation
-    switches. Most planes are of equal size. If a plane has all members but fewer peers, a port
-    number that all other planes use is free on all of its members.
+    A plane consists of switches of one tier and all their peers in the next tier, and has no cable to another plane.
+    Examples are pods (leaves and their spines) and groups of cores with their aggregation switches. Most planes have
+    the same size. If a plane has all members of the lower tier but fewer peers, a port number that all other planes use
+    is free on all of these members.
     """
     f = view.fabric
     for tier in np.unique(rank[f.port_node[rows]]).tolist():
@@ -128,7 +131,9 @@ def _of_planes(view: FabricView, rank: np.ndarray, rows: np.ndarray) -> Iterator
 
 
 def _both_sides(view: FabricView, rank: np.ndarray, rows: list[list[int]]) -> list[list[int]]:
-    """Join the only two rows of one absent switch between two tiers: free below it and above it."""
+    """If there are only two rows, one free row below and one above the position of a single absent switch, merge them
+    into one.
+    """
     tiers = [int(rank[view.fabric.port_node[row[0]]]) for row in rows]
     out = []
     for row, tier in zip(rows, tiers, strict=True):
@@ -139,8 +144,9 @@ def _both_sides(view: FabricView, rank: np.ndarray, rows: list[list[int]]) -> li
 
 
 def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Return the port numbers that every switch of a kind leaves free. ``rows``: the ports of one
-    direction."""
+    """Return the free ports of absent peers: port numbers that are free on every switch of a kind. ``rows``: the ports
+    of one direction.
+    """
     f = view.fabric
     node = f.port_node[rows]
     width = int(f.node_nports.max()) + 1
@@ -156,8 +162,8 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         used = np.bincount(f.port_num[of_kind], minlength=width)
         numbers = np.flatnonzero(used)
         if not len(numbers) or (used[numbers] == len(members)).mean() < ALL_FREE:
-            continue  # not one row of ports that all of them fill
-        # The ports of a first peer count as a gap, spare ports are at the end.
+            continue  # the switches do not all use the same contiguous ports
+        # Free ports before the first peer count as a gap, because spare ports are at the end.
         full = len(numbers) >= FULL_ROW
         gaps = np.setdiff1d(np.arange(1 if full and numbers[0] == 1 + a_pair else numbers[0], numbers[-1] + 1), numbers)
         has = gaps < f.node_nports[members].min() + 1
@@ -168,14 +174,14 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         several = 2 if len(members) >= MIN_WITNESSES else 1
         reached = len(numbers) / a_pair
         most = max(several, MAX_MISSING * reached) if full else 1
-        if missing >= max(2, reached - 1):  # a gap after every peer: they are in every second port
+        if missing >= max(2, reached - 1):  # a gap after every peer: peers use every second port
             continue
         if missing != int(missing) or not 1 <= missing <= most:
             continue
         groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
         rows_of = dict(zip(numbers_free, free, strict=True))
         if (len(groups) > 1 or not full) and tuple(numbers_free) in by_numbers:
-            by_numbers[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
+            by_numbers[tuple(numbers_free)] = []  # several kinds leave the same numbers free: this is a design
             continue
         by_numbers.setdefault(tuple(numbers_free), []).extend(
             [p for n in sorted(group) for p in rows_of[n]] for group in groups
@@ -184,8 +190,9 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
 
 
 def _joined(view: FabricView, rows: list[list[int]]) -> list[list[int]]:
-    """Merge ``rows`` of several kinds if a switch is cabled to switches of all of them: the absent
-    peer is similar to that switch. Rows of one number come first."""
+    """Merge ``rows`` of several kinds if a switch is cabled to all these kinds, because the absent switch is then
+    cabled in the same way. Rows with the same port number are merged first.
+    """
     f = view.fabric
     holders = [set(f.port_node[row].tolist()) for row in rows]
     reach = [
@@ -208,8 +215,9 @@ def _joined(view: FabricView, rows: list[list[int]]) -> list[list[int]]:
 
 
 def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
-    """Return the offsets of the ports to one peer from the first one: (0, 1), (0, 18) …, as on most
-    pairs of nodes."""
+    """Return the most frequent offsets of the ports to one peer, relative to the first of them: for example (0, 1) or
+    (0, 18).
+    """
     f = view.fabric
     pairs: dict[tuple[int, int], list[int]] = {}
     for port in rows.tolist():
@@ -221,8 +229,9 @@ def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
 
 
 def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list[set[int]]:
-    """Divide ``numbers`` into groups of ``a_pair``, one for each missing peer; all in one group if
-    they do not fit ``offsets``."""
+    """Divide ``numbers`` into one group of ``a_pair`` numbers for each missing peer. If they do not match ``offsets``,
+    return all in one group.
+    """
     left, groups = sorted(numbers), []
     while left:
         group = {left[0] + o for o in offsets}
@@ -234,10 +243,10 @@ def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list
 
 
 def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Return int64[nodes]: a number for switches of one tier with the same set of peers (-1 without
-    any).
+    """Return the kind of each node (int64[nodes]): switches of one tier with the same set of peers have the same
+    number; -1 without peers.
 
-    A set is identified by the sum of a fixed random number for each member: two sets share it with
+    A set is identified by the sum of fixed random numbers of its members. Two different sets have the same sum with
     probability 2**-64.
     """
     word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
@@ -254,11 +263,12 @@ def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: 
 def other_side(
     view: FabricView, rank: np.ndarray, row: list[int], rows: list[list[int]], absent: list[Absent]
 ) -> Absent | None:
-    """Return the switch of ``absent`` that the free ``row`` of ``rows`` belongs to as well.
+    """Return the switch in ``absent`` to which the free ports of ``row`` (one of ``rows``) also belong, on its other
+    side.
 
-    Return whether the other side is above: if the other switches of the row's tier have this port
-    number, the switches there are cabled to those that lack it below. Below: the only row of its
-    tier, and the only such switch."""
+    It is in the tier above if there is only one absent switch there and ``row`` is the only row of its tier. Otherwise
+    it is in the tier below, if the switches at its free ports are also reached from the switches to which the row's
+    port number leads on other switches of the row's tier."""
     f = view.fabric
     number, tier = int(f.port_num[row[0]]), int(rank[f.port_node[row[0]]])
     upper = [a for a in absent if rank[a.before] == tier + 1]

@@ -19,16 +19,18 @@ __all__ = ["Shape", "dragonfly", "dragonfly_plus", "grid"]
 
 MOST = 0.9
 FEW_LINKS = 4
-"""Number of wrong cables that do not change the type of a small fabric."""
+"""Maximum number of wrong cables with which a small fabric is still recognised."""
 FEW_GROUP_PAIRS = 6
-"""Number of pairs of groups without a cable that do not change the type of a small dragonfly: three exchanges of two
-cables separate that many."""
+"""Maximum number of pairs of groups without a cable with which a small dragonfly is still recognised. Three exchanges
+of two cables leave this number of pairs without a cable.
+"""
 
 
 @dataclass
 class Shape:
-    """A type of grid with its coordinates (int64[nodes, dims], -1 if a node has none) and the form
-    of the lines of each dimension (``pair``, ``path``, ``cycle``, ``full``), or groups (int32[nodes])."""
+    """The shape of a direct network. A grid has coordinates (int64[nodes, dims], -1 if a node has none) and the form of
+    the lines in each dimension (``pair``, ``path``, ``cycle``, ``full``). A dragonfly has groups (int32[nodes]).
+    """
 
     kind: str
     dims: tuple[int, ...] = ()
@@ -52,7 +54,9 @@ def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _slack(wanted: float) -> float:
-    """Return how many of ``wanted`` links may differ: a small share, and at most a quarter if there are few links."""
+    """Return the number of ``wanted`` links that may be wrong: a small share, or a few links, but at most a quarter of
+    all links.
+    """
     return min(max(FEW_LINKS, (1 - MOST) * wanted), wanted // 4)
 
 
@@ -61,7 +65,7 @@ def _about(count: int, wanted: float) -> bool:
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
-    """Return the class of nearly all linked switches."""
+    """Return the class to which nearly all linked switches belong; None if there is none."""
     usual, count = mode(labels.class_of[linked])
     return labels.classes[usual] if usual >= 0 and count >= MOST * len(linked) else None
 
@@ -95,8 +99,9 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
 
 
 def _form(n: int, size: int, step: np.ndarray) -> str:
-    """Return the type of the lines of ``size`` switches, from the distances of the pairs
-    along them: all-to-all, cycles, paths."""
+    """Return the form of the lines of ``size`` switches (all-to-all, cycles or paths), from the distances between the
+    linked switches of each line.
+    """
     pairs, lines = len(step), n / size
     all_to_all = n * (size - 1) / 2
     around = int((step == size - 1).sum()) >= lines / 2
@@ -119,8 +124,9 @@ def _grid_kind(forms: list[str]) -> str:
 
 
 def dragonfly(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
-    """Groups by the first number in the switches' names: all-to-all inside, every two groups
-    joined."""
+    """Return a dragonfly whose groups are given by the first number in the switches' names: the switches of a group are
+    connected all-to-all, and so are the groups. None if they are not.
+    """
     node_class = _main_class(labels, linked)
     if node_class is None or node_class.numbers.shape[1] != 2:
         return None
@@ -130,8 +136,9 @@ def dragonfly(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | N
 
 
 def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> Shape | None:
-    """Two-tier groups whose spines are joined: without the links between spines the groups fall
-    apart."""
+    """Return a dragonfly+: groups of two tiers, which only links between their spines connect. None if the fabric is
+    not one.
+    """
     links = view.between_switches
     switches = view.is_switch & (rank > 0)
     low = rank[view.node_a[sideways]] != 2
@@ -148,8 +155,9 @@ def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> 
 
 
 def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool) -> bool:
-    """Return whether (nearly) all pairs of groups are joined and, if ``inside``, all pairs within a
-    group. Counts groups."""
+    """Return whether nearly all pairs of groups are connected and, if ``inside``, nearly all pairs of switches within
+    each group.
+    """
     a, b = _pairs(view, links)
     g, h = shape.group[a], shape.group[b]
     numbered = (g >= 0) & (h >= 0)

@@ -1,5 +1,7 @@
-"""Hosts numbered across the leaves: host 7 is on leaf 1 of six, host 8 on leaf 2, host 13 on leaf 1 beside host 7. The
-neighbours of an absent host in name are on other leaves; its neighbours in port differ by a constant number."""
+"""Finds the ports of absent hosts if hosts are numbered across the leaves. For example, with six leaves, host 7 is on
+leaf 1, host 8 on leaf 2, and host 13 on leaf 1 next to host 7. Hosts with neighbouring names are then on different
+leaves, and the numbers of hosts at adjacent ports differ by a constant.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ from softib.diags.view import FabricView
 __all__ = ["HostStride"]
 
 MOST, LEAST = 0.7, 4
-"""Minimum share, and number, of hosts in adjacent ports whose numbers differ by the stride."""
+"""Minimum share, and minimum number, of hosts at adjacent ports whose numbers differ by the stride."""
 
 
 class HostStride:
-    """The usual ``step`` between the numbers (column ``along`` of ``made``) of hosts in adjacent ports, or 0."""
+    """The usual ``step`` between the numbers (column ``along`` of the class ``made``) of hosts at adjacent ports; 0 if
+    there is none.
+    """
 
     def __init__(self, view: FabricView, made: NodeClass, along: int):
         f = view.fabric
@@ -38,8 +42,9 @@ class HostStride:
             self.step = int(usual + step.min())
 
     def port_of(self, before: int, after: int, number: int) -> int:
-        """Return the leaf port of the absent host ``number`` between the hosts (nodes) ``before`` and ``after`` of its
-        row of names; -1 if it is unknown."""
+        """Return the leaf port of the absent host with ``number``, which is between the hosts (nodes) ``before`` and
+        ``after`` in its row of names; -1 if the port is unknown.
+        """
         if abs(self.step) < 2:
             return -1
         row = {int(n): i for i, n in enumerate(self.made.nodes.tolist())}

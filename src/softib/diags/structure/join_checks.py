@@ -1,5 +1,6 @@
-"""Missing cables of grids and dragonflies according to their shape, and shapes that cannot show
-whether a cable is missing."""
+"""Reports cables that are missing in grids and dragonflies according to their shape, and shapes that cannot show
+whether a cable is missing.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ from softib.plural import counted
 __all__ = ["missing_joins", "unexplained_cables", "unjudged_shapes"]
 
 EXCEPTIONS = 1 / 6
-"""Share of a shape's cables up to which missing ones are exceptions."""
+"""Maximum share of a shape's cables that may be missing for the missing ones to be faults."""
 
 FEWEST = 3
-"""Minimum number of switches of a shape: the cables of two switches have nothing to be compared with."""
+"""Minimum number of switches of a shape. The cables between two switches cannot be compared with others."""
 
 
 def missing_joins(c: Context) -> Iterator[Finding]:
-    """Yield joins of the recognised shape with fewer cables than similar joins, unless another
-    finding about cables names the switches."""
+    """Report joins (pairs of switches or groups that the recognised shape connects) with fewer cables than similar
+    joins, unless another finding about cables names their switches.
+    """
     view, shape = c.view, c.structure.shape
     compared = joins(view, shape)
     node = view.fabric.port_node
@@ -38,7 +40,7 @@ def missing_joins(c: Context) -> Iterator[Finding]:
         for u in present
         if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b} and lacks[[*u.nodes_a, *u.nodes_b]].all()
     ]
-    if c.suspects.exchanged:  # all cables of exchanged switches join others
+    if c.suspects.exchanged:  # all cables of exchanged switches are at wrong places
         return
     moved = _one_moved(c, compared)
     if moved and not c.suspects.doubtful:
@@ -64,7 +66,7 @@ def missing_joins(c: Context) -> Iterator[Finding]:
 
 
 def _without_a_rule(c: Context, cables: np.ndarray, of: int) -> Iterator[Finding]:
-    """Yield the cables that no rule covers, of switches that fit no topology, once."""
+    """Report, in one finding, the cables without a rule between switches that match no topology."""
     if not len(cables):
         return
     view = c.view
@@ -79,8 +81,9 @@ def _without_a_rule(c: Context, cables: np.ndarray, of: int) -> Iterator[Finding
 
 
 def _one_moved(c: Context, compared: Joins) -> list[int]:
-    """Return the cables of which one may be the shape's missing cable: the cables of the only join
-    that has one more than most, or the only cable that connects no neighbours."""
+    """Return the cables of which one may be misplaced and missing elsewhere: the cables of the only join that has one
+    cable more than most, or the only cable between switches that are not neighbours.
+    """
     if len(compared.missing) != 1:
         return []
     extra = compared.extra_cables(c.view, c.structure.shape)
@@ -126,8 +129,9 @@ def _shape_text(c: Context) -> str:
 
 
 def unjudged_shapes(c: Context) -> Iterator[Finding]:
-    """Yield shapes that cannot show whether a cable is missing: a chain, which is a ring without
-    one cable, and switches that fit no rule and no topology."""
+    """Report shapes that cannot show whether a cable is missing: a chain, which may be a ring without one cable, and
+    switches that match no rule and no topology.
+    """
     view, f, shape = c.view, c.view.fabric, c.structure.shape
     links = view.between_switches
     ends = np.concatenate([view.port_a[links], view.port_b[links]])
@@ -170,8 +174,10 @@ def unjudged_shapes(c: Context) -> Iterator[Finding]:
 
 
 def unexplained_cables(c: Context) -> Iterator[Finding]:
-    """Yield the cables of a grid that join no neighbours, if no finding names a switch of any of them, and all cables
-    of a shape found by port numbers that fits only in part: several wrong cables can look like another network."""
+    """Report the cables of a grid between switches that are not neighbours, if no finding names any of these switches.
+    If a shape was found from port numbers and many cables do not match it, report all of its cables, because several
+    wrong cables can look like another network.
+    """
     view, shape, node = c.view, c.structure.shape, c.view.fabric.port_node
     by_ports, named = c.structure.labels.by_ports, _named_nodes(c)
     if not (shape.forms or (by_ports and shape.kind == "dragonfly")):

@@ -1,9 +1,9 @@
-"""Pairs of switches that a recognised grid or dragonfly connects, and that have fewer cables than
-the others. The check needs no rule of port numbers. It therefore also judges fabrics of a few
-switches, in which three ports of a kind are too few to learn a rule.
+"""Finds joins with too few cables. A join is a pair of switches, or of groups, that the recognised grid or dragonfly
+connects. The check needs no rules about port numbers, so it also works in fabrics of a few switches, in which there are
+too few ports of a kind to learn a rule.
 
-Grids: neighbours along a dimension. Dragonflies: all pairs within a group, and all pairs of groups
-(Kim et al., ISCA 2008), with the same number of cables for each.
+In a grid, the joins are the neighbours along each dimension. In a dragonfly, they are all pairs of switches within a
+group, and all pairs of groups (Kim et al., ISCA 2008). All joins of a kind have the same number of cables.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from softib.diags.view import FabricView
 __all__ = ["Joins", "Unjoined", "joins", "lacking", "misfit"]
 
 FEW_MORE = 2
-"""Maximum number of listed joins with more cables than most; with more of them, the number of cables is no rule."""
+"""Maximum number of joins with more cables than most. If there are more, the number of cables per join is not a
+rule.
+"""
 
 
 @dataclass(frozen=True)
 class Unjoined:
-    """A join with fewer cables than similar joins: the free ports of both sides at which a cable
-    may belong, and the nodes of both sides."""
+    """A join with fewer cables than similar joins: the nodes of both sides, and their free ports at which a cable may
+    be missing.
+    """
 
     nodes_a: tuple[int, ...]
     nodes_b: tuple[int, ...]
@@ -41,26 +44,27 @@ class Unjoined:
         return len(self.ports_a) == len(self.ports_b) == 1
 
     def without(self, ports: Collection[int]) -> Unjoined:
-        """Return the join without ``ports``, which belong to something else."""
+        """Return the join without the candidates ``ports``, which other findings explain."""
         ends = (tuple(p for p in side if p not in ports) for side in (self.ports_a, self.ports_b))
         return Unjoined(self.nodes_a, self.nodes_b, *ends)
 
 
 @dataclass
 class Joins:
-    """``wanted`` joins of the shape, and those that are ``missing``. ``uneven``: some have more cables
-    than most, so that their number is no rule."""
+    """All joins of a shape. ``wanted``: their number. ``missing``: those with too few cables. ``uneven``: some joins
+    have more cables than most, so the number of cables per join is not a rule.
+    """
 
     wanted: int = 0
     uneven: bool = False
     kept: set[tuple[int, int]] = field(default_factory=set)
-    """Pairs of neighbouring switches (the lower row first) with no more cables than most."""
+    """Pairs of neighbouring switches (the lower row first) that do not have more cables than most."""
     missing: list[Unjoined] = field(default_factory=list)
     surplus: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
-    """Cables (rows of the view) of each join that has more than most, and how many more."""
+    """For each join with more cables than most: its cables (rows of the view), and the number of additional cables."""
 
     def extra_cables(self, view: FabricView, shape: Shape) -> list[int]:
-        """Return cables between switches of the shape that are not joins of the shape (rows of the view)."""
+        """Return the cables (rows of the view) between switches of the shape that the shape does not connect."""
         if not shape.forms:
             return []
         inside = shape.coordinates[:, 0] >= 0
@@ -75,7 +79,7 @@ class Joins:
 
 
 def joins(view: FabricView, shape: Shape) -> Joins:
-    """Return the joins of ``shape``; none for a shape that is neither a grid nor a dragonfly."""
+    """Return the joins of ``shape``. A shape that is neither a grid nor a dragonfly has no joins."""
     compared = Joins()
     linked = _Links(view)
     if shape.forms:
@@ -90,8 +94,9 @@ def joins(view: FabricView, shape: Shape) -> Joins:
 
 
 def misfit(view: FabricView, shape: Shape) -> int:
-    """Return the number of cables between switches that do not join neighbours of a grid, and of its neighbours
-    without a cable; in a dragonfly, of pairs with fewer or more cables than most."""
+    """Return how many cables and pairs do not match the shape. In a grid, these are cables between switches that are
+    not neighbours, and neighbours without a cable; in a dragonfly, pairs with fewer or more cables than most.
+    """
     if not shape.forms:
         compared = joins(view, shape)
         return len(compared.missing) + len(compared.surplus)
@@ -105,8 +110,9 @@ def misfit(view: FabricView, shape: Shape) -> int:
 
 
 def lacking(view: FabricView, shape: Shape) -> np.ndarray:
-    """Return bool[nodes]: whether a switch can lack a cable to another switch. A switch of a grid with as many cables
-    as its place has neighbours lacks none, wherever they lead."""
+    """Return whether each switch may lack a cable to another switch (bool[nodes]). A switch of a grid lacks none if it
+    has as many cables as neighbours in the grid, even if these cables lead to other switches.
+    """
     least = np.full(len(view.names), np.iinfo(np.int64).max)
     if not shape.forms:
         return least > 0
@@ -124,7 +130,7 @@ def lacking(view: FabricView, shape: Shape) -> np.ndarray:
 
 
 class _Links:
-    """Cables between switches by pair of nodes, and the port numbers that each kind of join uses."""
+    """The cables between each pair of switches, and the port numbers that each kind of join uses."""
 
     def __init__(self, view: FabricView):
         self.view, self.fabric = view, view.fabric
@@ -143,25 +149,27 @@ class _Links:
         return np.where(self.codes[at] == code, self.times[at], 0)
 
     def cables(self, a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
-        """Return the cables between one of ``a`` and one of ``b``."""
+        """Return all cables between a node of ``a`` and a node of ``b``."""
         x, y = self.view.node_a[self.rows], self.view.node_b[self.rows]
         joined = (np.isin(x, a) & np.isin(y, b)) | (np.isin(x, b) & np.isin(y, a))
         return tuple(self.rows[joined].tolist())
 
     def numbers(self, a: np.ndarray, b: np.ndarray) -> Counter[int]:
-        """Return how often nodes ``a`` use each port number towards nodes ``b``."""
+        """Return how often each port number of nodes ``a`` leads to nodes ``b``."""
         code = np.unique(a.astype(np.int64) * self.n + b)
         return Counter(self.number[np.isin(self.node.astype(np.int64) * self.n + self.peer, code)].tolist())
 
     def free(self, nodes: np.ndarray, numbers: Counter[int]) -> tuple[int, ...]:
-        """Return the free ports of ``nodes`` with one of ``numbers``, else all of their free ports."""
+        """Return the free ports of ``nodes`` with one of ``numbers``; if there are none, all their free ports."""
         f = self.fabric
         ports = [p for node in nodes.tolist() for p in f.ports_of(node) if f.port_cable[p] < 0]
         return tuple([p for p in ports if int(f.port_num[p]) in numbers] or ports)
 
 
 def _along(shape: Shape, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of nodes that dimension ``k`` of a grid joins, in the direction of its numbers."""
+    """Return the pairs of nodes that are neighbours along dimension ``k`` of a grid; the node with the lower coordinate
+    comes first.
+    """
     nodes = np.flatnonzero(shape.coordinates[:, 0] >= 0)
     x = shape.coordinates[nodes]
     size, form = shape.dims[k], shape.forms[k]
@@ -190,7 +198,7 @@ def _within(group: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _compare(compared: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind: int) -> None:
-    """Add the pairs ``a``, ``b`` of one kind of join that have fewer cables than most."""
+    """Add to ``compared`` the pairs ``a``, ``b`` of one kind of join that have fewer cables than most."""
     alive = linked.linked[a] & linked.linked[b]
     a, b = a[alive], b[alive]
     count = linked.count(a, b)
@@ -212,15 +220,16 @@ def _compare(compared: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind
 
 
 def _between_groups(compared: Joins, linked: _Links, group: np.ndarray) -> None:
-    """Add the pairs of groups with fewer cables than most. With only two groups there is no other
-    pair for comparison: one free global port in each means a missing cable."""
+    """Add to ``compared`` the pairs of groups with fewer cables than most. If there are only two groups, no other pair
+    is available for comparison; then one free global port in each group indicates a missing cable.
+    """
     of, to = group[linked.node], group[linked.peer]
     across = (of >= 0) & (to >= 0) & (of != to)
     groups = int(group.max(initial=-1)) + 1
     table = np.zeros((groups, groups), np.int64)
     np.add.at(table, (of[across], to[across]), 1)
     size = np.bincount(group[(group >= 0) & linked.linked], minlength=groups)
-    whole = np.flatnonzero(size == mode(size)[0])  # where a switch is absent, so are its cables
+    whole = np.flatnonzero(size == mode(size)[0])  # smaller groups lack a switch and therefore its cables
     g, h = (whole[i] for i in np.triu_indices(len(whole), 1))
     count = table[g, h]
     usual, _ = mode(count[count > 0])

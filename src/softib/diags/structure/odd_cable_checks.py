@@ -1,4 +1,4 @@
-"""Exchanged switches, and cables between switches that do not fit the topology."""
+"""Reports exchanged switches, and cables between switches that do not belong in the topology."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ EXTRA_CABLE = code(
 TREES = ("fat-tree", "rail-optimized")
 DIRECT = ("torus", "mesh", "ring", "hyperx", "dragonfly", "dragonfly+")
 RARE, MIN_ALIKE = 0.1, 6
-"""Share of the switches of a kind that may use a port number without a place in the topology, and
-number of switches from which they form a kind."""
+"""Maximum share of the switches of a kind that use a port number for a cable outside the topology, and minimum number
+of switches of a kind.
+"""
 
 
 def switches_out_of_place(c: Context) -> Iterator[Finding]:
-    """Yield exchanged switches: by the learned pattern, and in trees by the order of ports."""
+    """Report switches that are exchanged according to the learned pattern or, in trees, according to the order of
+    ports.
+    """
     exchanged = {n for x in c.suspects.exchanged for n in x.switches}
     ordered = out_of_order(c.view, c.structure.rank) if c.structure.kind in TREES else []
     for x in (*c.suspects.exchanged, *(x for x in ordered if not exchanged & {*x.switches})):
@@ -77,7 +80,7 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
     sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
     low = np.where(rank[a] < rank[b], a, b)
     nodes = len(view.names)
-    # A switch whose uplinks all skip a tier is connected there by design (a management leaf on a core).
+    # If all uplinks of a switch skip a tier, this is a design (a management leaf on a core).
     past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
     several: list[Each] = []
     for i in np.flatnonzero(
@@ -102,8 +105,9 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
 
 
 def extra_cables(c: Context) -> Iterator[Finding]:
-    """In direct networks: report cables between two switches that are not neighbours, at port
-    numbers that the other switches of their class leave free, at both ends."""
+    """In direct networks, report cables between two switches that are not neighbours, if both ends are at port numbers
+    that are free on the other switches of their class.
+    """
     if c.structure.kind not in DIRECT:
         return
     view, f, done = c.view, c.view.fabric, c.seen.setdefault("cables", set())

@@ -1,7 +1,7 @@
-"""Merge results of several checks about the same cables into one finding per fault, with the others
-as evidence. A cabling plan is authoritative, so its findings lead. The learned pattern's result for
-a cable becomes evidence of the plan's finding; if the cable is exactly as planned, the pattern's
-suspicion is only information."""
+"""Merges findings of several checks about the same cables into one finding per fault; the merged findings become its
+evidence. A cabling plan is authoritative: a finding from the learned pattern becomes evidence of the plan's finding
+about the same cable. If the cable is as planned, the pattern's finding is only information.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ CABLING = frozenset(
         "self-loop-cable",
     }
 )
-"""Codes about where cables lead."""
+"""Codes about the ports that cables connect."""
 VAGUE = frozenset({"missing-uplinks", "uneven-spines", "unlinked-hca-port", "self-loop-cable"})
-"""Codes that name ports at which a cable may have been. One port in common is sufficient to make
-them evidence of the plan's finding."""
+"""Codes that name ports at which a cable may have been. Such a finding becomes evidence of a plan's finding if the two
+have one port in common.
+"""
 RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-below-generation", "mixed-link-speeds"})
 """Codes about the rate of cables."""
 OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
@@ -60,8 +61,9 @@ Port = tuple[int, int]
 
 
 def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Finding]:
-    """Return ``findings`` of the checks and of ``plan`` (if any), each fault once, the most severe
-    first."""
+    """Return the findings of the checks and of ``plan`` (if there is one). Each fault is reported once, the most severe
+    first.
+    """
     led = list(plan.findings) if plan is not None else []
     rest = findings
     if plan is not None:
@@ -90,11 +92,11 @@ def _nodes(finding: Finding) -> set[int]:
 
 
 def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list[Finding]:
-    """Put each of ``findings`` that a finding of ``led`` covers into its evidence (in place);
-    return the others.
+    """Move findings into the evidence of the findings in ``led`` that cover them (``led`` is changed). Return the other
+    findings.
 
-    A finding is covered if the plan's findings name all of its ports, or one of them names two
-    (both ends of a cable), or one port for a :data:`VAGUE` code.
+    A finding is covered if the findings in ``led`` together name all of its ports, or one of them names two of its
+    ports (both ends of a cable). For a :data:`VAGUE` code, one port is enough.
     """
     at: dict[Port, list[int]] = {}
     for i, f in enumerate(led):
@@ -109,7 +111,7 @@ def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list
             for i in at.get(port, ()):
                 times[i] = times.get(i, 0) + 1
         best = min(times, key=lambda i: (-times[i], i), default=-1)
-        if f.code == "unlinked-hca-port" and not ports:  # adapters as a whole: by their nodes
+        if f.code == "unlinked-hca-port" and not ports:  # the finding names adapters, not ports: compare nodes
             best = next((i for i, x in enumerate(led) if leads(x) and _nodes(f) <= _nodes(x)), -1)
             times[best] = 2
         if best >= 0 and (times[best] >= 2 or f.code in VAGUE or ports <= at.keys()):
@@ -125,9 +127,10 @@ def _with(lead: Finding, also: Finding) -> Finding:
 
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
-    """Make findings that follow from a switch without any link (its missing cables, its hosts'
-    ports) evidence of the finding about that switch: the plan's finding if all its planned cables
-    are missing, otherwise the finding that it is isolated."""
+    """Merge findings that follow from a switch without any link (its missing cables, its hosts' ports) into the finding
+    about that switch. This is the plan's finding if all planned cables of the switch are missing, otherwise the finding
+    that the switch is isolated.
+    """
     dead: dict[int, int] = {}
     names: dict[str, int] = {}
     by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
@@ -151,9 +154,10 @@ def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
-    """Adapters without a link become evidence of the finding about the first absent leaf, if absent
-    leaves have enough ports for them. ``hosts_beside``: the number of hosts of a neighbouring
-    leaf."""
+    """Merge findings about adapters without a link into the finding about the first absent leaf, if the absent leaves
+    have enough ports for these adapters. A neighbouring leaf shows how many hosts an absent leaf has
+    (``hosts_beside``).
+    """
     leaves = [i for i, f in enumerate(findings) if f.code == "absent-switch" and f.evidence.get("hosts_beside")]
     alone = [f for f in findings if f.code == "unlinked-hca-port" and not f.evidence.get("expected")]
     adapters = sum(len(f.where) for f in alone)
@@ -172,7 +176,7 @@ def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_exchanged_leaves(findings: list[Finding]) -> list[Finding]:
-    """Make swapped cables of hosts that exchanged leaves evidence of the finding about the leaves."""
+    """Merge findings about swapped host cables into the finding that the two leaves are exchanged."""
     leads = [(i, _ports(f)) for i, f in enumerate(findings) if f.code == "exchanged-leaves"]
     folded = set()
     for i, f in enumerate(findings):
@@ -185,7 +189,7 @@ def _of_exchanged_leaves(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
-    """Findings about hosts of exchanged switches become evidence of the finding about the switches."""
+    """Merge findings about hosts of exchanged switches into the finding about the switches."""
     leads = [i for i, f in enumerate(findings) if f.code == "exchanged-switches"]
     at = {p.guid: i for i in leads for p in findings[i].where}
     folded = set()
@@ -235,9 +239,9 @@ def _lone_switches(f: Finding) -> list[Any]:
 
 
 def _dead_switch_of(f: Finding, dead: dict[int, int], names: dict[str, int]) -> int:
-    """Return the finding of the dead switch that explains ``f``; -1 if there is none."""
+    """Return the index of the finding about the dead switch that explains ``f``; -1 if there is none."""
     nodes = _nodes(f)
-    if f.where[0].guid in dead:  # the switch itself, with all that it misses
+    if f.where[0].guid in dead:  # a finding about the dead switch
         return dead[f.where[0].guid]
     if len(nodes) == 2 and (of := nodes & dead.keys()):
         return dead[of.pop()]
@@ -258,7 +262,7 @@ def _with_followers(lead: Finding, several: list[Finding]) -> Finding:
 
 
 def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
-    """Return a suspicion about cables that are all as planned, as information."""
+    """Return ``f`` with the severity information if all of its cables are as planned."""
     ports = _ports(f)
     if f.code not in CABLING or not ports or not ports <= as_planned or f.severity == Severity.INFO:
         return f
@@ -272,8 +276,9 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
 
 
 def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
-    """Make a cable that may be misplaced evidence of the one missing cable between its switches and
-    the switches at which it may belong."""
+    """Merge the finding that one of several cables may be misplaced into the finding about the one missing cable, if
+    the misplaced cable may belong there.
+    """
     missing = [i for i, f in enumerate(findings) if f.code == "missing-cable" and len(_nodes(f)) == PAIR]
     folded = set()
     for i, f in enumerate(findings):
@@ -291,8 +296,10 @@ def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
 
 
 def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> list[Finding]:
-    """Drop a finding that cables are not judged if the plan or other findings judge all of these cables. If cables
-    may be missing (``free`` ports), it is dropped if the plan agrees with cables of all its switches."""
+    """Remove a finding that cables are not judged, if the plan or other findings judge all of these cables. If cables
+    may also be missing (the finding names ``free`` ports), remove it only if the plan confirms cables of all its
+    switches.
+    """
     judged = as_planned.union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
     planned = {guid for guid, _ in as_planned}
     return [
@@ -303,7 +310,7 @@ def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> lis
 
 
 def _lost_links(findings: list[Finding]) -> list[Finding]:
-    """Leave out of lost links the ports that other findings about cables name."""
+    """Remove, from the finding about ports that lost a link, the ports that other findings about cables name."""
     named = set[Port]().union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
     out = []
     for f in findings:
@@ -316,9 +323,9 @@ def _lost_links(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:
-    """Make pairs whose packets do not arrive because several ports have the same LID evidence of
-    the finding about that LID, separately for each subnet, because LIDs of different subnets are
-    unrelated."""
+    """Merge unreachable pairs into the finding about a LID that several ports have, if this LID is the reason. Each
+    subnet is treated separately, because LIDs of different subnets are unrelated.
+    """
     owner = {
         f"{p.shown or p.node} (LID {lid})": i
         for i, f in enumerate(findings)
@@ -343,12 +350,11 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:
-    """Move ``routes`` that follow from a cable fault into the evidence of that finding (in
-    place); return the others.
+    """Move findings about ``routes`` that follow from a cable fault into the evidence of that fault's finding (in
+    place). Return the others.
 
-    softib's own tables put more load on links if cables are missing or wrong, and a tree with a
-    flaw does not fit ftree. The fault is the one at a switch that the finding names, or the only
-    fault."""
+    If cables are missing or wrong, softib's tables put more load on some links, and ftree may reject the tree. The
+    cause is the fault at a switch that the finding about routes names, or the only fault."""
     faults = [
         i
         for i, f in enumerate(findings)

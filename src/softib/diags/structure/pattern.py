@@ -1,41 +1,52 @@
-"""The cabling pattern of a fabric, learned by majority: the expected peer node of each port.
+"""Learns the cabling pattern of a fabric from its majority: the expected peer node of each port.
 
-Ports with the same number on nodes of one class (all ``leaf-#[40]``) follow one rule from the
-node's numbers to those of its peer (:mod:`softib.diags.rules`). A rule counts if it predicts nearly
-all of them; then each port that it does not predict is suspect. No plan is needed, and no topology
-is assumed.
+Ports with the same number on nodes of one class (all ``leaf-#[40]``) follow one rule, which computes the numbers of the
+peer from the numbers of the node (:mod:`softib.diags.rules`). A rule is used if it predicts nearly all of these ports;
+each port that it does not predict correctly is suspect. No plan is needed, and no topology is assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from math import comb, log
 
 import numpy as np
 
 from softib.diags.labels import Labels, NodeClass, read_labels
-from softib.diags.rules import fit_rule, mode
+from softib.diags.rules import MAX_DIGITS, fit_rule, mode
 from softib.diags.view import FabricView
 
 __all__ = ["NO_OPINION", "Pattern", "learn_pattern"]
 
 NO_OPINION = -1
 MIN_SHARE = 0.6
-"""Minimum share of correct predictions of a rule: a swap in a ring of five spoils four ports of ten."""
+"""Minimum share of correct predictions of a rule. It is low because one swap in a ring of five makes four of ten ports
+wrong.
+"""
 FEW = 3
 SPARE_HITS = 3
-"""… and the minimum number by which correct predictions exceed parameters: two points always define a line."""
+"""Minimum difference between the numbers of a rule's correct predictions and of its parameters. For example, a line
+always predicts two points.
+"""
+
+BY_CHANCE = 0.01
+"""Expected number of equally good rules in arbitrary cabling, up to which a rule counts although the
+other ports of its pool have none."""
+
+SHUFFLES = 3
+"""Number of times that the cables of a pool are shuffled; the most regular result counts."""
 
 SURE_HITS, SURE_SHARE = 7, 0.95
-"""Number of ports, and share of them, from which a rule can report a single cable."""
+"""Minimum number of ports that a rule must predict, and their minimum share, for the rule to report a single cable."""
 
 
 @dataclass
 class Pattern:
-    """``expected`` int32[ports]: the expected node at the other end of each port, or
-    :data:`NO_OPINION`; ``sure`` bool[ports]: the rule predicts nearly all of its ports, and these
-    are not few, so that it can report a cable by itself. ``plain`` bool[ports]: the same without
-    the minimum number of ports, which is only enough for a doubt."""
+    """The learned pattern. ``expected`` int32[ports]: the expected node at the other end of each port's cable, or
+    :data:`NO_OPINION`. ``plain`` bool[ports]: the port's rule predicts nearly all of its ports; if these are few, a
+    deviation is only doubtful. ``sure`` bool[ports]: the rule also has enough ports, so that it can report a single
+    cable.
+    """
 
     labels: Labels
     expected: np.ndarray
@@ -46,7 +57,9 @@ class Pattern:
 
 
 def learn_pattern(view: FabricView, labels: Labels | None = None) -> Pattern:
-    """Learn the pattern of all classes (``labels``, by default the classes of the names). Near-linear in ports."""
+    """Learn the pattern of all classes in ``labels`` (default: the classes of the nodes' names). The time is nearly
+    linear in the number of ports.
+    """
     labels = labels or read_labels(view)
     fabric = view.fabric
     peer = np.where(fabric.port_peer >= 0, fabric.port_node[np.maximum(fabric.port_peer, 0)], -1)
@@ -65,10 +78,10 @@ def learn_pattern(view: FabricView, labels: Labels | None = None) -> Pattern:
 def _pools(
     view: FabricView, labels: Labels, made: NodeClass, peer: np.ndarray
 ) -> list[tuple[NodeClass | None, list[int]]]:
-    """Return portnums that may share a rule: (class of most of their peers, portnums).
+    """Return groups of portnums that may have one rule: (class of most of their peers, portnums).
 
-    Within one class (grids, dragonflies) ports that keep the same numbers of the node form a group:
-    the ports of one dimension, or the local and the global ones.
+    If peers are of the same class (grids, dragonflies), ports form a group if their cables leave the same numbers of
+    the node unchanged. These are the ports of one dimension, or the local or global ports.
     """
     pools: dict[tuple[int, tuple[bool, ...]], list[int]] = {}
     fabric = view.fabric
@@ -80,7 +93,7 @@ def _pools(
         cabled = np.flatnonzero(neighbour >= 0)
         usual, count = mode(labels.class_of[neighbour[cabled]])
         if labels.by_ports and (made.by_ports != (usual >= 0 and labels.classes[usual].by_ports)):
-            continue  # places of switches are relative: numbers of hosts do not follow them
+            continue  # derived positions of switches have no relation to numbers of hosts
         if (
             not len(cabled)
             or count < MIN_SHARE * len(cabled)
@@ -98,33 +111,89 @@ def _pools(
 
 def _learn(
     view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return (port rows, expected peers) of each rule found: one for all ``ports`` of the class if
-    it holds, else one per port."""
+    it holds, else one per port. If these together predict few more cables than rules of shuffled
+    cables do, the cabling is arbitrary: only rules that chance does not explain are returned."""
     rows, members, numbers = _port_rows(view, made, ports)
+    of_pool = peer[rows]
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
-        # Return the offset of the peer's portnum in the pool, if the peers' ports are in the pool.
+        # Offset of the peer's portnum in the pool, if the peers' ports are in the pool.
         peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
-        predicted = _expected_of(pool, made is target, target, labels, peer[rows], peer_portnum)
+        predicted = _expected_of(pool, made is target, target, labels, of_pool, peer_portnum)
         if predicted is not None:
-            yield rows, predicted
-            return
+            return [(rows, predicted)]
+    rules = _of_each(view, labels, made, target, ports, peer)
+    peers = len(np.unique(of_pool[of_pool >= 0]))
+    regular = _beats_shuffled(view, labels, made, target, ports, peer, rules)
+    return [
+        (rows, predicted)
+        for rows, predicted, slopes in rules
+        if regular or _by_chance(predicted, peer[rows], slopes, peers) * len(ports) <= BY_CHANCE
+    ]
+
+
+def _of_each(
+    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, int]]:
+    """Return (port rows, expected peers, slopes) of the rule of each of ``ports`` that has one."""
+    rules = []
     for portnum in ports:
         rows, members, _ = _port_rows(view, made, [portnum])
-        predicted = None
+        predicted, slopes = None, 0
         if target is not None:
             of = made if len(rows) == len(made.nodes) else made.renumbered(made.numbers[members], made.nodes[members])
-            predicted = _expected_of(of, made is target, target, labels, peer[rows])
+            predicted, slopes = _expected_of(of, made is target, target, labels, peer[rows]), of.numbers.shape[1]
         if predicted is None:
-            predicted = _one_peer(peer[rows])
+            predicted, slopes = _one_peer(peer[rows]), 0
         if predicted is not None:
-            yield rows, predicted
+            rules.append((rows, predicted, slopes))
+    return rules
+
+
+def _beats_shuffled(
+    view: FabricView,
+    labels: Labels,
+    made: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
+    rules: list[tuple[np.ndarray, np.ndarray, int]],
+) -> bool:
+    """Return whether ``rules`` predict :data:`MIN_SHARE` of the cables of ``ports`` that the rules of
+    shuffled cables do not: with few switches, chance alone gives many ports a rule."""
+    rows = _port_rows(view, made, ports)[0]
+    rows = rows[peer[rows] >= 0]
+    hits = _hits(rules, peer)
+    if not rules or hits == len(rows):
+        return True
+    rng, by_chance, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
+    for _ in range(SHUFFLES):
+        if hits < MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance:
+            return False
+        shuffled[rows] = rng.permutation(peer[rows])
+        by_chance = max(by_chance, _hits(_of_each(view, labels, made, target, ports, shuffled), shuffled))
+    return bool(hits >= MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance)
+
+
+def _hits(rules: list[tuple[np.ndarray, np.ndarray, int]], peer: np.ndarray) -> int:
+    return sum(int((predicted == peer[rows])[peer[rows] >= 0].sum()) for rows, predicted, _ in rules)
+
+
+def _by_chance(expected: np.ndarray, peer: np.ndarray, slopes: int, peers: int) -> float:
+    """Return an upper bound of the probability that a rule with ``slopes`` predicts as many ports
+    whose cables lead to any of ``peers``: its constant and the digits of its slopes fit themselves."""
+    cabled = peer >= 0
+    ports, hits = int(cabled.sum()), int((expected[cabled] == peer[cabled]).sum())
+    free = 1 + slopes * MAX_DIGITS
+    return float(np.exp(min(0.0, log(comb(ports, hits)) - max(0, hits - free) * log(peers))))
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (port rows, members, numbers with the portnum as the last column) of those members
-    that have the ports."""
+    """Return (port rows, members, numbers with the portnum as an additional last column) for the members that have
+    these ports.
+    """
     fabric = view.fabric
     portnum = np.tile(np.array(ports), len(made.nodes))
     member = np.repeat(np.arange(len(made.nodes)), len(ports))
@@ -142,8 +211,9 @@ def _expected_of(
     peer: np.ndarray,
     peer_portnum: np.ndarray | None = None,
 ) -> np.ndarray | None:
-    """Return the expected peer node of each row of ``of``, or None if no rule holds. ``same_class``:
-    peers are of the same class."""
+    """Return the expected peer node of each row of ``of``; None if no rule holds. ``same_class``: the peers are of the
+    same class as the nodes.
+    """
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
     known = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
     numbers = np.zeros((len(peer), target.numbers.shape[1]), np.int64)
@@ -158,7 +228,9 @@ def _expected_of(
 
 
 def _one_peer(peer: np.ndarray) -> np.ndarray | None:
-    """Return the rule "all lead to the same node", which does not depend on a number in that node's name."""
+    """Return the prediction that all ports lead to one node, which does not depend on numbers in that node's name; None
+    if they do not.
+    """
     if not (peer >= 0).any():
         return None
     expected = np.full(len(peer), mode(peer[peer >= 0])[0])
@@ -172,8 +244,9 @@ def _holds(expected: np.ndarray, peer: np.ndarray, slopes: int) -> bool:
 
 
 def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
-    """Return (whether the rule can report cables as wrong, whether it holds for nearly all ports,
-    even if these are few)."""
+    """Return (whether the rule may report cables as wrong, whether it holds for nearly all of its ports, even if these
+    are few).
+    """
     hit = (expected == peer)[peer >= 0]
     misses = int((~hit).sum())
     plain = misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit)
@@ -181,18 +254,18 @@ def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
 
 
 def _plain_numbers(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Return predicted numbers of the peers, with one rule for each number."""
+    """Return the predicted numbers of the peers, each number from a separate rule."""
     return np.stack([fit_rule(of, target[:, t], stated)[0] for t in range(target.shape[1])], axis=1)
 
 
 def _numbers_of_peer(
     of: NodeClass, target: np.ndarray, stated: np.ndarray, peer_portnum: np.ndarray | None
 ) -> np.ndarray:
-    """Return the same for peers of the same class: grids and dragonflies.
+    """Return the predicted numbers of peers of the same class, as in grids and dragonflies.
 
-    If that does not predict all peers, one of the numbers and the port are combined into one
-    number, in either order: the global ports of a dragonfly's group are counted through its
-    switches (absolute arrangement, Kim et al. 2008).
+    If a separate rule for each number does not predict all peers, one of the node's numbers and the port number are
+    combined into one number, in either order: the global ports of a dragonfly's group may be numbered consecutively
+    across its switches (absolute arrangement, Kim et al. 2008).
     """
     best = _fit_columns(of, target, stated)
     share = _share_of_rows(best, target, stated)
@@ -221,9 +294,10 @@ def _share_of_rows(predicted: np.ndarray, target: np.ndarray, stated: np.ndarray
 
 
 def _fit_columns(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Return one rule a column. A column without a good rule may follow the rank of the node among
-    the *other* groups of the peer: a dragonfly's global cable ends at the position of the node's
-    group in the list of the peer group."""
+    """Return the predictions of one rule per column of ``target``. A column without a good rule may depend on the rank
+    of the node's group among the groups other than the peer's: in a dragonfly, a global cable ends at the position that
+    the node's group has in the peer group's list of other groups.
+    """
     fits = [fit_rule(of, target[:, t], stated) for t in range(target.shape[1])]
     for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
         for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:

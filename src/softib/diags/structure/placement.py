@@ -1,13 +1,13 @@
-"""Coordinates of switches whose names have none, from the numbers of the ports that connect them:
-in a regular direct network, port k of every switch leads in the same direction.
+"""Computes coordinates of switches whose names contain none, from the numbers of the ports that connect them: in a
+regular direct network, port k of every switch leads in the same direction.
 
-*Axes*: two port numbers belong together if their peers are mostly connected (a line or a group
-all-to-all), or if they are the two ends of the same cables (up and down). *Layers*: switches joined
-along all other axes share their coordinate on an axis (a Cartesian product of graphs: Imrich and
-Klavžar, Product Graphs, 2000, chapter 4). The cables between the layers form a path, a cycle or a
-complete graph of layers. In a complete graph, a switch's ports skip its own position; therefore
-position i is found at ports i - 1 and i of other switches, and the mean gives the order. A single
-wrong cable closes no square with its neighbours and is not used.
+*Axes*: two port numbers belong to one axis if their peers are mostly connected to each other (lines or groups that are
+connected all-to-all), or if they are the two ends of the same cables (up and down). *Layers*: switches that are
+connected along the other axes have the same coordinate on an axis (a Cartesian product of graphs: Imrich and Klavžar,
+Product Graphs, 2000, chapter 4). The cables between the layers form a path, a cycle or a complete graph of layers. In a
+complete graph, the ports of a switch skip its own position. Therefore the switch at position i is connected to ports i
+- 1 and i of other switches, and the mean of these port numbers gives the order. A single wrong cable forms no square
+with neighbouring cables and is not used.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ from softib.diags.view import FabricView
 __all__ = ["grid_coordinates", "group_coordinates"]
 
 MOSTLY = 0.6
-"""Share of the switches at which two port numbers must belong together, and of a layer's cables that
-must lead to the same layer."""
+"""Minimum share of the switches at which two port numbers must belong together. Also the minimum share of a layer's
+cables that must lead to the same layer.
+"""
 LEAST = 2
-"""Minimum number of cables from which two port numbers can belong together."""
+"""Minimum number of cables that show that two port numbers belong together."""
 PLACED = 0.9
-"""Minimum share of the linked switches with a unique position, and of the pairs of layers that are
-connected in an all-to-all axis."""
+"""Minimum share of the linked switches that must have a unique position. Also the minimum share of the pairs of layers
+that must be connected on an all-to-all axis.
+"""
 HALF = 0.5
 LOST = 0.34
-"""Share of the switches up to which those without a position get one from their neighbours."""
+"""Maximum share of switches without a position for which positions are derived from their neighbours."""
 BEYOND = 1 << 32
-"""Modulus of an axis that is not a cycle: larger than any position."""
+"""Modulus for an axis that is not a cycle; it is larger than any position."""
 FEW = 0.2
-"""Share of the switches that use a port number, below which the number belongs to no axis; a
-dimension of size 2 in a mesh is used by half of them."""
+"""Minimum share of the switches that must use a port number for it to belong to an axis. (In a mesh, half of the
+switches use a given port number of a dimension of size 2.)
+"""
 NO_PLACE = -1
 
 
@@ -62,12 +65,13 @@ class _Links:
         self.codes = np.unique(self.here * self.n + self.there)
 
     def adjacent(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return whether each of ``a`` is connected to each of ``b``, or is the same switch."""
+        """Return whether a[i] and b[i] are connected or are the same switch, for each i."""
         return _holds(self.codes, a * self.n + b) | (a == b)
 
     def axes(self) -> np.ndarray:
-        """Return int64[256]: the axis of each port number (its lowest port number); -1 for numbers
-        that few switches use."""
+        """Return the axis of each port number (int64[256]), as the lowest port number of the axis; -1 for numbers that
+        few switches use.
+        """
         used = self.numbers.tolist()
         pairs = [(p, q) for i, p in enumerate(used) for q in used[i + 1 :] if self._together(p, q)]
         code, count = np.unique(self.number * 256 + self.remote, return_counts=True)
@@ -89,8 +93,10 @@ class _Links:
         return joined >= max(LEAST, MOSTLY * int(both.sum()))
 
     def sides(self, numbers: np.ndarray) -> np.ndarray | None:
-        """Return int64[switches], 0 or 1, for an axis of size two: it has two port ``numbers``, a switch uses
-        one of them, and a cable joins the two numbers. None for another axis."""
+        """For an axis of size two, return the side of each switch (int64[switches], 0 or 1). Such an axis has two port
+        ``numbers``; each switch uses one of them, and each cable joins the two numbers. Return None for any other
+        axis.
+        """
         ports = np.flatnonzero(numbers)
         if len(ports) != 2:
             return None
@@ -102,8 +108,9 @@ class _Links:
         return np.where(used.any(axis=0), used.argmax(axis=0), NO_PLACE)
 
     def along(self, axis: np.ndarray) -> np.ndarray:
-        """Return the axis of each cable; -1 if its ends, or other cables between the same switches,
-        are of different axes."""
+        """Return the axis of each cable; -1 if its ends are on different axes, or cables between the same two switches
+        are.
+        """
         along = np.where(axis[self.number] == axis[self.remote], axis[self.number], NO_PLACE)
         _, pair = np.unique(np.sort([self.here, self.there], axis=0), axis=1, return_inverse=True)
         low, high = np.full(len(along), 255), np.full(len(along), NO_PLACE)
@@ -112,8 +119,10 @@ class _Links:
         return np.where((low == high)[pair.reshape(-1)], along, NO_PLACE)
 
     def squares(self, axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of squares that each cable closes and leaves open: steps along another
-        axis from both ends lead to connected switches, or do not. A single axis has no squares."""
+        """Return, for each cable, the number of squares that it closes, and the number of squares that it leaves open.
+        Steps along another axis from both ends lead to two switches: if these are connected, the square is closed,
+        otherwise open. With a single axis there are no squares.
+        """
         closed, left_open = np.zeros((2, len(self.here)), np.int64)
         for q in np.flatnonzero(axis >= 0).tolist():
             w, x = self.peer[q][self.here], self.peer[q][self.there]
@@ -130,10 +139,11 @@ def _holds(codes: np.ndarray, code: np.ndarray) -> np.ndarray:
 
 
 def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
-    """Yield ``labels`` with the coordinates of a grid as numbers of the ``linked`` switches. First,
-    cables are used that close at least as many squares as they leave open; if a few wrong cables
-    distort these, more cables, fewer, and finally all (next to an axis of two, a cable closes only
-    one square, which one wrong cable opens)."""
+    """Yield candidates: ``labels`` in which the ``linked`` switches have the coordinates of a grid as numbers. The
+    first candidate uses the cables that close at least as many squares as they leave open. In case wrong cables distort
+    these, later candidates use more cables, fewer cables, and finally all cables (next to an axis of size two, a cable
+    closes only one square, which a single wrong cable can open).
+    """
     links = _Links(view, linked)
     axis = links.axes()
     along = links.along(axis)
@@ -146,8 +156,9 @@ def grid_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> It
 
 
 def _coordinates(links: _Links, axis: np.ndarray, along: np.ndarray) -> np.ndarray | None:
-    """Return int64[switches, axes] from the cables ``along`` an axis (-1: not used); None if an axis has no order.
-    ``axis``: the axis of each port number."""
+    """Return coordinates int64[switches, axes]; None if the layers of an axis have no order. ``axis``: the axis of each
+    port number. ``along``: the axis of each cable (-1: the cable is not used).
+    """
     columns, rings = [], []
     for k in np.unique(axis[axis >= 0]).tolist():
         other, this = (along >= 0) & (along != k), along == k
@@ -169,9 +180,10 @@ def _coordinates(links: _Links, axis: np.ndarray, along: np.ndarray) -> np.ndarr
 
 
 def _extended(links: _Links, coordinates: np.ndarray, rings: np.ndarray) -> np.ndarray:
-    """Return ``coordinates``, completed from neighbours. A switch without coordinates gets those
-    that most of its neighbours indicate: each pair of port numbers leads by the same step.
-    ``rings``: sizes of the axes that are cycles, 0 for others."""
+    """Return ``coordinates``, completed from neighbours. A switch without coordinates gets those that most of its
+    neighbours indicate, because cables between the same two port numbers always make the same step. ``rings``: size of
+    each axis that is a cycle, 0 for other axes.
+    """
     ports = links.number * 256 + links.remote
     whole = np.asarray((coordinates >= 0).all(axis=1))
     lost = np.flatnonzero(~whole).tolist()
@@ -209,8 +221,9 @@ def _extended(links: _Links, coordinates: np.ndarray, rings: np.ndarray) -> np.n
 
 
 def _merged(links: _Links, layer: np.ndarray, this: np.ndarray) -> np.ndarray:
-    """Return ``layer`` with the parts of a layer merged that a missing cable has separated: parts
-    from which cables of the axis (``this``) lead to one layer, between the same port numbers."""
+    """Return ``layer`` after parts of one layer that a missing cable separates are merged. Two parts belong to one
+    layer if cables of the axis (``this``) lead from both to the same layer, between the same port numbers.
+    """
     here, there = links.here[this], links.there[this]
     ports = links.number[this] * 256 + links.remote[this]
     while True:
@@ -228,8 +241,9 @@ def _merged(links: _Links, layer: np.ndarray, this: np.ndarray) -> np.ndarray:
 
 
 def _along(links: _Links, layer: np.ndarray, this: np.ndarray) -> tuple[np.ndarray, bool] | None:
-    """Return (the layers along an axis with cables ``this``, in order; whether they are a cycle);
-    None if they have no order."""
+    """Return (the layers along an axis in order, whether they form a cycle); None if they have no order. ``this``: the
+    cables of the axis.
+    """
     size = np.bincount(layer, minlength=links.n)
     whole = size >= HALF * np.median(size[layer])
     a, b = layer[links.here[this]], layer[links.there[this]]
@@ -246,14 +260,17 @@ def _along(links: _Links, layer: np.ndarray, this: np.ndarray) -> tuple[np.ndarr
 
 
 def _by_remote_port(of: np.ndarray, remote: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return ``members`` in order of the mean port number at the other ends (``remote``) of their cables (``of``)."""
+    """Return ``members`` sorted by the mean port number at the other ends of their cables. ``of``: member of each
+    cable; ``remote``: port number at its other end.
+    """
     total, count = (np.bincount(of, w, minlength=int(members.max()) + 1) for w in (remote, None))
     return np.asarray(members[np.argsort(total[members] / np.maximum(count[members], 1), kind="stable")])
 
 
 def _walked(a: np.ndarray, b: np.ndarray, layers: np.ndarray) -> tuple[np.ndarray, bool] | None:
-    """Return ``layers`` in the order of the path or cycle formed by pairs ``a``, ``b`` (in both
-    directions), and whether it is a cycle; None if it is neither."""
+    """Return ``layers`` in the order of the path or cycle that the pairs ``a``, ``b`` form (each pair in both
+    directions), and whether it is a cycle; None if the pairs form neither.
+    """
     neighbours: dict[int, list[int]] = {x: [] for x in layers.tolist()}
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
         neighbours[x].append(y)
@@ -267,8 +284,9 @@ def _walked(a: np.ndarray, b: np.ndarray, layers: np.ndarray) -> tuple[np.ndarra
 
 
 def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> Iterator[Labels]:
-    """Yield ``labels`` with the group, and the position in it, as numbers of the ``linked``
-    switches of a dragonfly, if port numbers connect groups all-to-all."""
+    """Yield ``labels`` in which the ``linked`` switches of a dragonfly have as numbers their group and their position
+    in it, if port numbers show groups that are connected all-to-all.
+    """
     links = _Links(view, linked)
     axis = links.axes()
     kinds, ports = np.unique(axis[axis >= 0], return_counts=True)
@@ -278,7 +296,8 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
     inside = local[links.number] & local[links.remote]
     if inside.all() or not inside.any():
         return
-    # Triangles of cables between local ports: a global cable may close one next to an exchanged local cable.
+    # Only triangles of cables between local ports count: a global cable may close a triangle next to an exchanged local
+    # cable.
     codes = np.unique(links.here[inside] * links.n + links.there[inside])
     shared = np.zeros(len(links.here), np.int64)
     for q in np.flatnonzero(local).tolist():
@@ -299,7 +318,7 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
     if not outside.any():
         return
     numbers = np.unique(links.number[outside])
-    # With several cables between two groups, the ports go to the other groups in rounds.
+    # With several cables between two groups, the list of other groups repeats along the ports.
     remote = (position[links.there] * len(numbers) + np.searchsorted(numbers, links.remote)) % max(1, int(group.max()))
     groups = _by_remote_port(group[links.here[outside]], remote[outside], np.arange(int(group.max()) + 1))
     coordinates = np.stack([np.where(position >= 0, np.argsort(groups)[group], NO_PLACE), position], axis=1)
@@ -309,9 +328,10 @@ def group_coordinates(view: FabricView, labels: Labels, linked: np.ndarray) -> I
 
 
 def _of_broken_groups(links: _Links, local: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the cables between local ports of switches that the cables ``inside`` put into no
-    group: four switches that lost two of their six cables have no triangle. None if they would form
-    a group larger than most."""
+    """Return the cables between local ports of switches without a group. Such a group lost so many cables that it has
+    no triangle (for example two of the six cables of four switches). Return None if these cables would form a group
+    larger than most. ``inside``: the cables that determined the groups.
+    """
     root = components(links.n, links.here[inside], links.there[inside])
     size = np.bincount(root, minlength=links.n)[root]
     usual = np.bincount(size).argmax()
@@ -322,10 +342,11 @@ def _of_broken_groups(links: _Links, local: np.ndarray, inside: np.ndarray) -> n
 
 
 def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return the position of each of ``members`` from its cables (``here``: one end; ``local``,
-    ``remote``: the ports of the group that they use). Positions i < j are connected by port j - 1
-    of i and port i of j, so a cable determines both; a cable between neighbours gives two
-    candidates. Of two candidates with equal votes, the one that no other member has is used."""
+    """Return the position of each of ``members`` in its group. ``here``: the switch at one end of each cable;
+    ``local``, ``remote``: indices of the cable's ports among the group's port numbers. Positions i < j are connected
+    through port j - 1 of i and port i of j, so a cable determines both positions; if i and j are adjacent, it gives two
+    candidates. Of two candidates with equal votes, the one that no other member has is used.
+    """
     votes = np.zeros((len(members), int(max(local.max(initial=0), remote.max(initial=0))) + 2), np.int64)
     row = np.searchsorted(members, here)
     np.add.at(votes, (row, remote), np.sign(local - remote) + 1)
@@ -341,7 +362,9 @@ def _positions(here: np.ndarray, local: np.ndarray, remote: np.ndarray, members:
 
 
 def _placed(view: FabricView, labels: Labels, linked: np.ndarray, coordinates: np.ndarray) -> Labels | None:
-    """Return ``labels`` in which the switches with a place of their own are one class; None if too few have one."""
+    """Return ``labels`` in which all switches with unique coordinates are one class; None if too few switches have
+    unique coordinates.
+    """
     placed = np.flatnonzero((coordinates >= 0).all(axis=1))
     _, at, count = np.unique(coordinates[placed], axis=0, return_inverse=True, return_counts=True)
     placed = placed[count[at.reshape(-1)] == 1]

@@ -1,5 +1,5 @@
-"""Rails: hosts with several adapters, each on a different leaf, adapter r of every host on a leaf of
-rail r.
+"""Recognises rails: hosts have several adapters on different leaves, and adapter r of every host is on a leaf of rail
+r.
 
 NVIDIA's DGX SuperPOD reference architecture calls this rail-optimized: a leaf serves one rail of a
 scalable unit.
@@ -19,24 +19,24 @@ from softib.natural_order import natural_key
 __all__ = ["OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
 
 MOST = 0.9
-"""Share of hosts, and of adapters of a leaf, that must follow the rail."""
+"""Minimum share of hosts, and of the adapters on a leaf, that must follow the rails."""
 _UNIT = re.compile(r"(?<![A-Za-z])(?:SU|SCU|scalable[-_ ]?unit)[-_ ]?(?P<unit>\d+)", re.IGNORECASE)
 """Pattern of leaf names that contain the scalable unit."""
 MIN_UNIT = 3
-"""Number of hosts with the same leaves from which they form a unit."""
+"""Minimum number of hosts on the same leaves for these to form a unit."""
 MAX_LONE = 0.1
-"""Share of hosts unlike all others above which there are no units."""
+"""Maximum share of hosts that have no leaves in common with other hosts. With a larger share there are no units."""
 HALF = 0.5
-"""Minimum share of all host links that belong to such hosts."""
+"""Minimum share of all host links that must belong to hosts that follow the rails."""
 
 
 @dataclass
 class Rails:
-    """``count`` rails (0 = none), ``units`` groups of leaves, ``of_node`` int16[nodes]: rail of
-    adapters and leaves, -1.
+    """The rails of a fabric. ``count``: number of rails (0: none). ``units``: number of scalable units. ``of_node``
+    int16[nodes]: rail of each adapter and leaf (-1: none).
 
-    ``host_port`` and ``leaf_port`` int64[hosts, count]: the cable of each rail of each host that
-    follows the rails."""
+    ``host_port`` and ``leaf_port`` int64[hosts, count]: both ends of the cable of each host on each rail, for hosts
+    that follow the rails."""
 
     count: int
     units: int
@@ -46,14 +46,16 @@ class Rails:
 
     @classmethod
     def none(cls, nodes: int) -> Rails:
-        """Return the rails of a fabric without rails: none."""
+        """Return the value for a fabric without rails."""
         empty = np.zeros((0, 0), np.int64)
         return cls(0, 0, np.full(nodes, -1, np.int16), empty, empty)
 
 
 def system_of(view: FabricView) -> np.ndarray:
-    """Return the number of the host of each adapter, -1 for other nodes: from ``host mlx5_0``
-    names, from a common description of all adapters of a host, otherwise from SystemImageGUID."""
+    """Return a number for the host of each adapter (-1 for other nodes). Adapters belong to one host if their names say
+    so (``host mlx5_0``), if they all have the host's description, or otherwise if they have the same
+    SystemImageGUID.
+    """
     keys: dict[object, int] = {}
     out = np.full(len(view.names), -1, np.int64)
     for node in np.flatnonzero(view.is_host).tolist():
@@ -69,8 +71,9 @@ def system_of(view: FabricView) -> np.ndarray:
 
 
 def _adapter_order(view: FabricView, nodes: list[int]) -> np.ndarray:
-    """Return the rank of each of ``nodes`` by the name of its adapter (``mlx5_2``, ``ibp220s0``), or by the last number
-    of a name without one."""
+    """Return the rank of each of ``nodes`` by the adapter's name (``mlx5_2``, ``ibp220s0``). If a node's name has no
+    adapter's name, its last number is used.
+    """
     labels = []
     for node in nodes:
         both = view.adapters.get(node)
@@ -99,7 +102,7 @@ def find_rails(view: FabricView) -> Rails:
         return none
     rows = first[size == count][:, None] + np.arange(count)
     _, at, hosts_of = np.unique(hca[rows], axis=0, return_inverse=True, return_counts=True)
-    rows = rows[at.reshape(-1) == hosts_of.argmax()].ravel()  # hosts that number their adapters alike
+    rows = rows[at.reshape(-1) == hosts_of.argmax()].ravel()  # hosts with the most frequent numbering of adapters
     hosts = int(hosts_of.max())
     if hosts * count < HALF * len(system):
         return none
@@ -120,8 +123,9 @@ def find_rails(view: FabricView) -> Rails:
 
 
 def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
-    """Return scalable units, from numbers in the names of leaves (``su2-leaf-5``); otherwise each
-    rail has one leaf."""
+    """Return the number of scalable units, from numbers in the names of leaves (``su2-leaf-5``). Without such numbers,
+    a unit has one leaf per rail.
+    """
     named = [_UNIT.search(view.names[n]) for n in leaves.tolist()]
     if all(named):
         return len({m["unit"].lstrip("0") for m in named if m})
@@ -130,8 +134,9 @@ def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
 
 @dataclass(frozen=True)
 class OddAdapter:
-    """A cable (``host_port``, ``leaf_port``) of ``rail`` of row ``host``; on similar hosts that
-    rail leads to node ``wanted``."""
+    """An adapter on a wrong leaf: its cable (``host_port``, ``leaf_port``), its ``rail`` and its ``host`` (row). On
+    similar hosts this rail leads to the node ``wanted``.
+    """
 
     host: int
     rail: int
@@ -141,11 +146,11 @@ class OddAdapter:
 
 
 def odd_adapters(view: FabricView, rails: Rails) -> list[OddAdapter]:
-    """Return adapters that are not on the leaf of the same rail of similar hosts, regardless of
+    """Return adapters that are on another leaf than the adapters of the same rail of similar hosts, regardless of
     names.
 
-    Hosts that use the same leaves rail by rail are similar (a scalable unit). A host with a unique
-    row of leaves is compared with the unit that has most leaves in common with it.
+    Hosts are similar if they use the same leaf on each rail (a scalable unit). A host with a unique combination of
+    leaves is compared with the unit that has most leaves in common with it.
     """
     if rails.count < 2:
         return []

@@ -1,9 +1,8 @@
 """The rank of every node of a tree: 0 host, 1 leaf, 2 spine, ….
 
-A switch's rank is its distance from the nearest leaf. Two kinds of switches are not part of this
-order: an edge switch on a spine or a core (a management switch with a few hosts), and a director's
-line chip without hosts. Their links are similar to those of the top of a tree, so their ranks are
-counted from the top down.
+A switch's rank is 1 plus its distance from the nearest leaf. This is wrong for two kinds of switches: an edge switch on
+a spine or a core (a management switch with a few hosts), and a director's line chip without hosts. They would be above
+the spine or core, so their ranks are counted downwards from it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ UNTIERED = "without a way to a leaf"
 
 
 def tier_name(tier: int) -> str:
-    """Return ``leaf``, ``spine``, ``core``, ``tier 4``, … of tiers from 1."""
+    """Return the name of a tier: ``leaf`` for 1, then ``spine``, ``core``, ``tier 4``, …."""
     return NAMES[tier - 1] if tier <= len(NAMES) else f"tier {tier}"
 
 
@@ -34,9 +33,9 @@ class TierCounts(NamedTuple):
     """Number of switches by tier."""
 
     tiers: dict[int, int]
-    """Tier → switches, in ascending order."""
+    """Tier → number of switches, in ascending order of tiers."""
     untiered: int
-    """Switches without a tier."""
+    """Number of switches without a tier."""
 
 
 def count_tiers(rank: np.ndarray) -> TierCounts:
@@ -46,29 +45,34 @@ def count_tiers(rank: np.ndarray) -> TierCounts:
 
 
 def tier_text(tiers: dict[int, int], untiered: int) -> str:
-    """Return ``64 leaf, 64 spine, 32 core``: every tier, and the switches without a tier."""
+    """Return the numbers as text, for example ``64 leaf, 64 spine, 32 core``, with the number of switches without a
+    tier.
+    """
     rows = [f"{n:,} {tier_name(t)}" for t, n in tiers.items()]
     return ", ".join(rows + ([f"{untiered:,} {UNTIERED}"] if untiered else []))
 
 
 FEW_HOSTS = 0.34
-"""Share of the median host switch's hosts below which a switch is not a leaf (a UFM server on a spine)."""
+"""Minimum number of hosts of a leaf, as a share of the median over all switches with hosts. (A spine with a UFM server
+is not a leaf.)
+"""
 WRONG, FEW_WRONG = 2, 0.15
-"""Number of cables of a switch, and share of them, that may be wrong."""
+"""Maximum number, and maximum share, of a switch's cables that may be wrong."""
 MOSTLY = 0.7
-"""Minimum share of a class of switches that must be leaves for the others to be leaves too."""
+"""Minimum share of leaves in a class of switches for the other switches of this class to be leaves, too."""
 HALF = 0.5
-"""Minimum share of the leaves that must use a port number for hosts, or for uplinks, for it to be a
-number of this kind."""
+"""Minimum share of the leaves that must use a port number for hosts (or for uplinks) for it to be a number for hosts
+(or for uplinks).
+"""
 SPARE = 0.15
-"""Share of leaves, or of a class of names, up to which switches without hosts may be leaves in
-reserve."""
+"""Maximum share of the leaves, or of a class of names, that may be leaves without hosts (in reserve)."""
 
 
 def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return two int8[nodes]. The first is the rank (0 host, 1 leaf, 2 spine, …; -1 without a path
-    to a leaf). The second is the distance to a leaf, for the cuts of a bisection: there, a switch
-    attached to the tree is a separate cut."""
+    """Return two int8[nodes]. The first is the rank of each node (0 host, 1 leaf, 2 spine, …; -1 if there is no path to
+    a leaf). The second is the rank by distance from the nearest leaf alone, which the cuts of a bisection use, because
+    for them an attached edge switch is separate from the tree.
+    """
     n = len(view.names)
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
@@ -98,8 +102,9 @@ def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Set line chips of a director that reach only its spine chips to the rank of chips of the same
-    class of names that have the same cables upwards and switches below."""
+    """Correct the rank of a director's line chips without hosts, which reach only its spine chips. They get the rank of
+    line chips of the same class of names that have the same cables upwards and that have switches below.
+    """
     up, down = np.concatenate([a, b]), np.concatenate([b, a])
     rises = rank[up] > rank[down]
     row = _rows(len(rank), down[rises], up[rises])  # cables upwards
@@ -115,9 +120,10 @@ def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np
 
 
 def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Set the ranks of switches above the top of the tree: each of their ranks has hosts, or has
-    attached switches with hosts, and the tree is connected without them. Along a chain of such
-    switches the rank decreases with every switch, down to a leaf."""
+    """Correct the ranks of switches that appear to be above the top of the tree. These have hosts, or are attached to
+    switches with hosts, and the tree is connected without them. Along a chain of such switches the rank decreases with
+    every switch, down to a leaf.
+    """
     top = last = int(rank.max(initial=0))
     carries = hosts > 0
     while top >= 3:
@@ -132,8 +138,7 @@ def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarr
 
 
 def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Raise by one rank the switches that one or two wrong cables to a lower tier have placed in
-    the tier of their neighbours."""
+    """Raise by one the rank of switches whose rank is too low because of one or two wrong cables to a lower tier."""
     ends, peers = np.concatenate([a, b]), np.concatenate([b, a])
     cables, within, below = (
         np.bincount(ends, x, minlength=len(rank))
@@ -143,14 +148,15 @@ def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def _joined(rank: np.ndarray, top: int, a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether the leaves reach each other below and at rank ``top``."""
+    """Return whether all leaves reach each other through switches of rank ``top`` or lower."""
     keep = (rank[a] <= top) & (rank[b] <= top)
     return len(np.unique(components(len(rank), a[keep], b[keep])[rank == 1])) == 1
 
 
 def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Return uint64[n]: an identifier of each row of cables, the sum of a fixed random number for
-    each cable's peer; 0 = no cables."""
+    """Return an identifier of the cables of each switch (uint64[n]): the sum of fixed random numbers of the cables'
+    peers; 0 without cables.
+    """
     word = np.random.default_rng(0x1B).integers(1 << 62, size=n, dtype=np.uint64)
     row = np.zeros(n, np.uint64)
     np.add.at(row, owner, word[peer])
@@ -158,8 +164,7 @@ def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
 
 
 def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: leaves with few hosts or no hosts. They have names of leaves, and no link
-    to a leaf."""
+    """Return the leaves with few hosts or none (bool[nodes]). They have names like leaves, and no link to a leaf."""
     leaf_like = np.zeros(len(leaf), bool)
     for node_class in labels.classes:
         if leaf[node_class.nodes].mean() >= MOSTLY:
@@ -170,10 +175,9 @@ def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray)
 
 
 def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
-    """Return bool[nodes]: switches without hosts that have the uplinks of a leaf, i.e. the same
-    number of cables to the same switches as at least two leaves, at port numbers that leaves use
-    for uplinks. Otherwise an edge switch in reserve would be two tiers above the leaves, like a
-    core switch.
+    """Return the switches without hosts that are cabled like leaves (bool[nodes]): they have the same number of cables
+    to the same switches as at least two leaves, at port numbers that leaves use for uplinks. Without this correction, a
+    leaf in reserve would be two tiers above the other leaves, like a core switch.
     """
     f = view.fabric
     links = view.between_switches
@@ -185,9 +189,7 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
     number_used[f.port_num[ports[leaf[owner]]]] = True
     elsewhere = np.bincount(owner, ~number_used[f.port_num[ports]], minlength=len(row)) > 0
     leaf_like = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
-    for (
-        node_class
-    ) in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
+    for node_class in labels.classes:  # spine chips of a director reach the same line chips as leaves, and are many
         if leaf_like[node_class.nodes].mean() > SPARE and len(node_class.nodes) > 1:
             leaf_like[node_class.nodes] = False
     leaf_like &= ~view.is_sharp & view.is_switch
@@ -199,9 +201,9 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
 def _by_uplink_numbers(
     view: FabricView, labels: Labels, leaf: np.ndarray, owner: np.ndarray, peer: np.ndarray, ports: np.ndarray
 ) -> np.ndarray:
-    """Return bool[nodes]: switches without hosts below the parents of leaves, if all of their
-    cables are at the port numbers that leaves use only for uplinks. Their number does not matter,
-    because the top of a tree is never cabled in this way."""
+    """Return the switches without hosts whose cables all lead to parents of leaves, from port numbers that leaves use
+    only for uplinks (bool[nodes]). There may be many of them, because the top of a tree is never cabled in this way.
+    """
     f = view.fabric
     none = np.zeros(len(leaf), bool)
     _, _, host_ports = view.to_hosts
@@ -221,5 +223,5 @@ def _by_uplink_numbers(
     leaf_like = ~leaf & ~above & view.is_switch & (astray == 0) & (cables >= HALF * usual)
     for node_class in labels.classes:
         if len(node_class.nodes) > 1 and not leaf[node_class.nodes].any():
-            leaf_like[node_class.nodes] = False  # called otherwise than any leaf
+            leaf_like[node_class.nodes] = False  # no leaf has a name like these
     return leaf_like

@@ -1,7 +1,6 @@
-"""Recognise the topology of a fabric: kind, levels, rails, dimensions or groups, oversubscription,
-bisection. Recognition uses links and hosts first; names only help to find the coordinates of a grid
-and the groups of a dragonfly. A fabric that fits no kind is ``irregular``: it has no pattern to
-check.
+"""Recognises the topology of a fabric: kind, levels, rails, dimensions or groups, oversubscription, bisection.
+Recognition is based on links and hosts; names only help to find the coordinates of a grid and the groups of a
+dragonfly. A fabric of no known kind is ``irregular``, and its cables are not compared with a topology.
 
 Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus``, ``mesh``,
 ``hyperx``, ``ring``, ``single-switch``, ``irregular``, ``unlinked`` (switches without any link),
@@ -30,23 +29,26 @@ from softib.result import Result, key
 __all__ = ["LeafRatio", "Structure", "StructureSummary", "recognise", "recognise_view", "summary"]
 
 SIDEWAYS = 0.02
-"""Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
+"""Maximum share of links between switches that may stay within one tier (a few wrong cables) for a fabric to be a
+tree.
+"""
 FEW_GROUPS = 2
-"""Number of groups up to which a dragonfly looks like a grid: any number of cables between them is usual."""
+"""Maximum number of groups with which a dragonfly may be a grid: with so few groups, any number of cables between them
+is the most frequent one.
+"""
 FEW_SIDEWAYS, SMALL = 2, 24
-"""Number of switch links within a tier that may be wrong in any tree with this minimum number of links."""
+"""In any tree with at least ``SMALL`` links between switches, ``FEW_SIDEWAYS`` of them may stay within one tier."""
 
 
 @dataclass
 class Structure:
-    """The recognised structure. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or
-    SHARP node.
+    """The recognised structure. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …; -1 for an unlinked node or a SHARP
+    node.
 
-    ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their
-    cables. ``group`` int32[nodes]: group of dragonflies, -1. ``dims`` are the sizes of a grid.
-    ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s per uplink
-    Gb/s (inf: no uplink, nan: neither hosts nor uplinks). ``shape`` has the coordinates. ``notes``
-    are lines of text.
+    ``node_rail`` int16[nodes]: rail of each adapter and leaf (-1: none). ``rail_table``: the cables of the rails.
+    ``group`` int32[nodes]: group in a dragonfly (-1: none). ``dims``: sizes of the dimensions of a grid. ``leaf``: the
+    switches with hosts. ``oversubscription`` float[leaf]: rate to hosts divided by the rate of the uplinks (inf: no
+    uplinks; nan: neither hosts nor uplinks). ``shape`` has the coordinates. ``notes``: lines of text.
     """
 
     kind: str
@@ -70,12 +72,12 @@ class Structure:
 
     @property
     def bisection_gbps(self) -> float | None:
-        """Return the bisection bandwidth in Gb/s, None if the source records no speeds."""
+        """Return the bisection bandwidth in Gb/s; None if the source records no speeds."""
         return self.bisection.gbps
 
 
 def recognise(fabric: Fabric) -> Structure:
-    """Recognise the topology of ``fabric``. Near-linear in ports."""
+    """Recognise the topology of ``fabric``. The time is nearly linear in the number of ports."""
     return recognise_view(FabricView(fabric))
 
 
@@ -152,7 +154,9 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
 
 
 def _best(view: FabricView, candidates: Iterable[tuple[grids.Shape, Labels]]) -> tuple[grids.Shape, Labels] | None:
-    """Return the shape with the fewest cables that do not fit it, the first of equals; None without candidates."""
+    """Return the candidate whose shape the fewest cables contradict (the first of several equal ones); None if there
+    are no candidates.
+    """
     best, least = None, -1
     for shape, labels in candidates:
         wrong = misfit(view, shape)
@@ -164,8 +168,9 @@ def _best(view: FabricView, candidates: Iterable[tuple[grids.Shape, Labels]]) ->
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s to hosts, Gb/s to higher tiers) of each node; in direct networks all switch
-    links count as upward."""
+    """Return (Gb/s to hosts, Gb/s to higher tiers) of each node. In direct networks, all links to switches count as
+    links to higher tiers.
+    """
     n = len(view.names)
     rows, _, switch_port = view.to_hosts
     down = np.bincount(view.fabric.port_node[switch_port], view.link_gbps[rows], minlength=n)
@@ -185,9 +190,9 @@ class LeafRatio(Result):
 
     leaf: str
     host_gbps: float
-    """Gb/s towards hosts."""
+    """Total rate of the links to hosts in Gb/s."""
     up_gbps: float
-    """Gb/s upwards."""
+    """Total rate of the uplinks in Gb/s."""
     ratio: float | None
     """Ratio of the rate to hosts to the rate upwards; null for a leaf without uplinks."""
 
@@ -201,7 +206,7 @@ class StructureSummary(Result):
     tiers: dict[int, int] = field(
         metadata=key(type=dict[str, int], label="Switches by tier", text=lambda s: s.tier_text)
     )
-    """Switches by tier; tier 1 consists of the switches with hosts."""
+    """Number of switches in each tier; tier 1 consists of the switches with hosts."""
     untiered_switches: int
     rails: int | None = field(metadata=key(label="Rails", text=lambda s: str(s.rails or "")))
     units: int | None = field(metadata=key(label="Scalable units", text=lambda s: str(s.units or "")))
@@ -221,7 +226,7 @@ class StructureSummary(Result):
 
     @property
     def tier_text(self) -> str:
-        """``64 leaf, 64 spine``; empty where tiers have no names."""
+        """Return the tiers as text, for example ``64 leaf, 64 spine``; empty if the tiers have no names."""
         named = self.tiers and self.kind in TREES
         return tier_text(self.tiers, self.untiered_switches) if named else ""
 

@@ -1,9 +1,9 @@
-"""Cables between switches of one row of names: tori, meshes, the groups of a dragonfly.
+"""Learns which ports connect the switches of one row of names, in tori, meshes and the groups of a dragonfly.
 
-The site has a rule for the port of a switch that leads to another switch of its row: port 3 to the
-next (by step), or port 12 to number 2 of the group (by goal). If a port list omits the switch's own
-number, port 12 leads to number 2 from higher switches and port 11 from lower ones (by side). The
-rule, learned from all rows, gives the ports at which an absent switch belongs.
+A site has a rule for the port of a switch that leads to another switch of its row. By step: port 3 leads to the next
+switch. By goal: port 12 leads to number 2 of the group. By side: if a port list omits the switch's own number, the port
+to a given number is different on lower and on higher switches. The rule is learned from all rows, and gives the ports
+at which an absent switch would be cabled.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from softib.diags.view import FabricView
 __all__ = ["RowLinks"]
 
 AGREE = 0.8
-"""Minimum share of the pairs of switches with a rule that must follow it, and …"""
+"""Minimum share of the pairs of switches to which a rule applies that must follow it."""
 MIN_PAIRS = 3
-"""… their minimum number."""
+"""Minimum number of pairs of switches that must follow a rule."""
 
 
 class RowLinks:
-    """Rules of the rows of ``made`` along its number ``along``."""
+    """Rules for the rows of a class, along its number ``along``."""
 
     def __init__(self, view: FabricView, node_class: NodeClass, along: int):
         self.fabric, self.made, self.along = view.fabric, node_class, along
@@ -65,14 +65,16 @@ class RowLinks:
                 elif kind == "step":
                     rare.append((value, port_number))
         size = int(self.made.span[self.along])
-        for step, port_number in rare:  # in a short ring, a step over its end is the same direction
+        for step, port_number in rare:  # in a short ring, a step past its end is a step in the other direction
             turned = step - size if step > 0 else step + size
             if port_number in out.get(("step", turned), []):
                 out.setdefault(("step", step), []).append(port_number)
         return out
 
     def _pairs(self, kind: str, value: int) -> int:
-        """Return members for which another member of their row exists at that distance."""
+        """Return the number of members to which a rule applies: the row of such a member has another member at this
+        distance, or with this number.
+        """
         wanted, x = self.made.numbers.copy(), self.made.numbers[:, self.along]
         wanted[:, self.along] = x + value if kind == "step" else value
         mates = self.made.find(wanted)

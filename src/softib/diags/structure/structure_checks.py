@@ -1,4 +1,4 @@
-"""Deviations from the fabric's pattern: swapped, misplaced and missing cables, uneven tiers."""
+"""Reports deviations from the fabric's pattern: swapped, misplaced and missing cables, and uneven tiers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ UNEVEN_SPINES = code(
 
 
 def pattern_breaks(c: Context) -> Iterator[Finding]:
-    """Yield swapped pairs, crossed rails and misplaced cables, as deviations from the learned pattern."""
+    """Report pairs of swapped cables, exchanged rails and misplaced cables, which deviate from the learned pattern."""
     view, suspects = c.view, c.suspects
     systems = system_of(view) if suspects.swapped else np.zeros(0)
     done = c.seen.setdefault("cables", set())
@@ -93,9 +93,9 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
 
 
 def _of_exchanged_hosts(c: Context, first: Misplaced, second: Misplaced) -> bool:
-    """Return whether the two cables belong to hosts that are exchanged as a whole according to the
-    order of names along the ports. Another check reports each such exchange once, and the other
-    cables of these hosts are right."""
+    """Return whether the two cables belong to two hosts that are entirely exchanged, according to the order of names
+    along the ports. Another check reports these hosts.
+    """
     view = c.view
     hosts = [n for m in (first, second) for p in (m.a, m.b) if view.is_host[n := int(view.fabric.port_node[p])]]
     names = sorted(address_of(view.names[n]).system for n in hosts)
@@ -103,9 +103,9 @@ def _of_exchanged_hosts(c: Context, first: Misplaced, second: Misplaced) -> bool
 
 
 def unjudged_cables(c: Context) -> Iterator[Finding]:
-    """Yield kinds of cable that break their rules too often to name the wrong cables, and single
-    cables that break a rule with few ports. Nodes without a unique name are already a finding
-    (``unnamed-nodes``)."""
+    """Report kinds of cables that deviate from their rules too often to name the wrong cables, and single cables that
+    deviate from a rule with few ports. Nodes without a unique name have another finding (``unnamed-nodes``).
+    """
     view = c.view
     for kind in (k for k in c.suspects.unjudged if all(k.classes)):
         low, high = sorted(kind.classes)
@@ -161,8 +161,9 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
 
 
 def missing_cables(c: Context) -> Iterator[Finding]:
-    """Yield pairs of free switch ports that the rules of both ends connect; many pairs at one
-    switch are one finding."""
+    """Report pairs of free switch ports that, according to the rules of both ends, should be connected. Many pairs at
+    one switch are one finding.
+    """
     view, f = c.view, c.view.fabric
     lacks = lacking(view, c.structure.shape)
     between = [
@@ -205,14 +206,15 @@ def missing_cables(c: Context) -> Iterator[Finding]:
 
 
 def _pattern_of(c: Context, port: int) -> str:
-    """Return a description of the ports that share a rule with ``port``: ``[12] of leaf-#``."""
+    """Return a description of the ports that have the same rule as ``port``, for example ``[12] of leaf-#``."""
     labels, f = c.pattern.labels, c.view.fabric
     return f"[{int(f.port_num[port])}] of {labels.classes[int(labels.class_of[f.port_node[port]])].name}"
 
 
 def _obeyed(c: Context, port: int) -> tuple[int, int]:
-    """Return (cabled ports of this number, on nodes of the class, that follow the rule; all cabled
-    ports of this number)."""
+    """Return (number of cabled ports that follow the rule of ``port``, number of all cabled ports with this rule).
+    These are the ports with the same number on nodes of the same class.
+    """
     f, labels = c.view.fabric, c.pattern.labels
     number = int(f.port_num[port])
     nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes
@@ -222,7 +224,7 @@ def _obeyed(c: Context, port: int) -> tuple[int, int]:
 
 
 def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
-    """In trees, report exchanged uplinks of two switches, without regard to names."""
+    """In trees, report exchanged uplinks of two switches, independently of names."""
     if c.structure.kind not in TREES:
         return
     view, done = c.view, c.seen.setdefault("cables", set())
@@ -248,13 +250,14 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
 
 
 def uneven_tiers(c: Context) -> Iterator[Finding]:
-    """In trees, report switches whose links to the next tier differ from those of their kind,
-    without regard to names."""
+    """In trees, report switches whose links to the next tier differ from those of their kind, independently of
+    names.
+    """
     if c.structure.kind not in TREES:
         return
     view = c.view
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
-    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, reported already
+    blind = set(view.fabric.port_node[dangling].tolist())  # another finding reports their links
     odds = uneven(view, c.structure.rank, _known_repairs(c))
     named = _uplinks_named(c)
     yield from (_uneven(view, o, named[o.switch]) for o in odds if o.switch not in blind and not blind & set(o.fewer))
@@ -306,8 +309,9 @@ def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
 
 
 def _known_repairs(c: Context) -> Repairs:
-    """Return the cables that the pattern reports as wrong or missing, as pairs of nodes to remove
-    from the table and to add to it."""
+    """Return the cables that the pattern reports as wrong or missing, as pairs of nodes to remove from the table of
+    links, and pairs to add to it.
+    """
     node = c.view.fabric.port_node
     removed: list[tuple[int, int]] = []
     belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]
@@ -330,8 +334,9 @@ def _known_repairs(c: Context) -> Repairs:
 
 
 def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
-    """Yield ports that the pattern connects instead of misplaced cables, each pair once: in a
-    rotation, each end belongs to an end of another cable."""
+    """Yield the pairs of ports that misplaced cables should connect according to the pattern, each pair once. In a
+    rotation of cables, both ports of such a pair belong to different misplaced cables.
+    """
     node, expected = c.view.fabric.port_node, c.pattern.expected
     pairs: set[tuple[int, int]] = set()
     wanting: dict[tuple[int, int], list[int]] = {}
@@ -348,7 +353,7 @@ def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
 
 
 def _uplinks_named(c: Context) -> Counter[int]:
-    """Return missing uplinks of each switch that have separate findings."""
+    """Return the number of missing uplinks of each switch that have separate findings."""
     node, rank = c.view.fabric.port_node, c.structure.rank
     ends = (sorted((int(node[p]) for p in pair), key=lambda n: int(rank[n])) for pair in c.seen.get("missing", ()))
     return Counter(low for low, _ in ends)

@@ -1,5 +1,6 @@
-"""Subnets joined only by adapters with several ports: adapters do not forward packets, so hosts on
-different subnets cannot reach each other."""
+"""Reports subnets that only adapters with several ports join. Adapters do not forward packets, so hosts on different
+subnets cannot reach each other.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ SUBNETS_APART = code(
 
 
 def subnets_apart(c: Context) -> Iterator[Finding]:
-    """Report each subnet, except the largest, that has adapters in common with another one, if both
-    also have separate hosts."""
+    """Report each subnet, except the largest, that has adapters in common with another subnet, if each of the two also
+    has hosts that are not on the other.
+    """
     view, node = c.view, c.view.fabric.port_node
     _, host_port, switch_port = view.to_hosts
     between = ~view.is_host[view.node_a] & ~view.is_host[view.node_b]

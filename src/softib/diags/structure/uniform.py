@@ -1,11 +1,10 @@
-"""Uneven tiers, found without names: the table of links between a tier and the next is compared
-with its own majority.
+"""Finds uneven tiers without names, from the table of links between a tier and the next: each row of the table (a
+switch) is compared with the most frequent row.
 
-Switches of a tier that reach the same set of parents are one kind (a pod, or the whole tier).
-Within a kind all rows of the table should be the same; a different row identifies its switch, and
-the parents that have more or fewer links than usual. A switch with a unique set of parents is
-compared with the kind that has most parents in common with it. Without a majority there are no
-findings.
+Switches of a tier that reach the same set of parents are one kind (a pod, or the whole tier). Within a kind all rows
+should be equal. A different row shows which switch is uneven, and to which parents it has more or fewer links than
+usual. A switch with a unique set of parents is compared with the kind that has most parents in common with it. If no
+row has a majority, there are no findings.
 """
 
 from __future__ import annotations
@@ -32,33 +31,37 @@ __all__ = [
 ]
 
 MIN_KIND = 3
-"""Number of switches with equal rows from which they form a kind."""
+"""Minimum number of switches with equal rows for a kind."""
 MAX_ODD = 0.15
-"""Share of a tier that differs, above which this is its design, not a fault …"""
+"""Maximum share of a tier's switches that may differ. If more differ, the tier is designed so."""
 MANY_FREE = 4
-"""Number of free ports above which no port is named."""
+"""Maximum number of free ports that a finding names. If there are more candidates, it names none."""
 HANDFUL = 2
-"""… except for this number."""
+"""Number of a tier's switches that may differ even if their share exceeds :data:`MAX_ODD`."""
 MOST_OF_TIER = 0.75
-"""Share of a tier that must use a port number for uplinks before a switch without any lacks one there."""
+"""Minimum share of a tier's switches that must use a port number for uplinks, for a switch without uplinks to lack one
+at this number.
+"""
 MOSTLY = 0.5
-"""Share of leaves with hosts above which a leaf without hosts counts as a spare."""
+"""Minimum share of leaves with hosts for a leaf without hosts to be a spare."""
 FEW_HOSTS = 0.5
-"""Share of the usual number of hosts below which a leaf that is cabled otherwise serves another
-purpose."""
+"""If a leaf is cabled differently and has less than this share of the usual number of hosts, it serves another
+purpose.
+"""
 
 SPUR = 0.25
-"""Share of the usual links of a tier below which a switch with hosts is not part of it: a management
-leaf on a free port."""
+"""If a switch with hosts has less than this share of the usual number of links of a tier, it is not part of the tier:
+for example a management leaf on a free port.
+"""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A missing cable between a switch and ``parent`` according to the table, and the free ports
-    where it may have been.
+    """A cable between a switch and ``parent`` that is missing according to the table of links, and the free ports to
+    which it may belong.
 
-    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each if
-    the numbers of other cables determine it, otherwise several candidates or none.
+    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows. Each has one port if the
+    numbers of other cables determine it, otherwise several candidates or none.
     """
 
     parent: int
@@ -68,10 +71,10 @@ class Lost:
 
 @dataclass(frozen=True)
 class Uneven:
-    """``switch`` has ``links`` uplinks, and its kind has ``usual``; ``fewer`` and ``more``: nodes
-    with fewer or more links from it than usual.
+    """An uneven ``switch``. It has ``links`` uplinks; other switches of its kind have ``usual``. ``fewer`` and
+    ``more``: parents to which it has fewer or more links than usual.
 
-    ``kind`` is the number of switches with the usual row; ``lost`` are the missing cables to the nodes of ``fewer``.
+    ``kind``: number of switches with the usual row. ``lost``: the missing cables to the parents in ``fewer``.
     """
 
     switch: int
@@ -85,8 +88,8 @@ class Uneven:
 
 @dataclass(frozen=True)
 class Repairs:
-    """Faults already reported by other checks: pairs of nodes that are ``removed`` from the table
-    and pairs that ``belong`` in it.
+    """Faults that other checks report: pairs of nodes whose link is ``removed`` from the table, and pairs whose link is
+    added because it should ``belong`` there.
 
     The table is checked as if these faults were repaired, so that one fault at a switch does not hide another.
     """
@@ -97,8 +100,9 @@ class Repairs:
 
 @dataclass(frozen=True)
 class CutOff:
-    """A ``switch`` of ``tier`` that has no uplinks. ``having`` of the ``of`` switches of this tier have ``usual``
-    uplinks, at port numbers that are free here: ``ports`` (rows)."""
+    """A ``switch`` of ``tier`` without uplinks. Of the ``of`` switches of this tier, ``having`` have ``usual`` uplinks,
+    at port numbers that are free on this switch (``ports``, rows).
+    """
 
     switch: int
     tier: int
@@ -109,8 +113,10 @@ class CutOff:
 
 
 def cut_off(view: FabricView, rank: np.ndarray) -> Iterator[CutOff]:
-    """Yield switches between leaves and the top that have lost all uplinks: most of their tier have them, at port
-    numbers that are free here. They have no row in the table of links."""
+    """Yield the switches between the leaves and the top that have lost all uplinks. Most switches of their tier have
+    uplinks at port numbers that are free on these switches. Switches without uplinks have no row in the table of
+    links.
+    """
     f, links = view.fabric, view.between_switches
     low, high = (
         np.concatenate(x) for x in ((view.port_a[links], view.port_b[links]), (view.port_b[links], view.port_a[links]))
@@ -134,16 +140,20 @@ def cut_off(view: FabricView, rank: np.ndarray) -> Iterator[CutOff]:
 
 
 Row = dict[int, int]
-"""Links of a switch by parent."""
+"""Number of links of a switch to each parent."""
 
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
-    """Return switches that, even if ``repairs`` are made, have other links to the tier above than their kind."""
+    """Return the switches whose links to the tier above would differ from those of their kind even after
+    ``repairs``.
+    """
     return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
 
 
 def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> Iterator[tuple[int, dict[int, Row]]]:
-    """Yield (tier, the links of each of its switches to the next tier), as if ``repairs`` were made."""
+    """Yield, for each tier, (tier, row of links to the next tier of each of its switches), as they would be after
+    ``repairs``.
+    """
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)
@@ -175,7 +185,7 @@ def _rows(nodes: int, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> 
 
 
 Kinds = list[tuple[Row, list[int]]]
-"""Rows that several switches have in common, and these switches."""
+"""(row of links, switches with this row) for each row that several switches have."""
 
 
 def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
@@ -188,14 +198,15 @@ def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
 
 
 def without_majority(rows: dict[int, Row]) -> bool:
-    """Return whether so many switches have no kind that a single one cannot be an exception."""
+    """Return whether so many switches have no kind that none of them can be called an exception."""
     usual, odd = kinds_of(rows)
     return not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows))
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
-    """Return those of ``parents`` (one entry per link) that are attached to a switch below its
-    parents: switches with hosts and few links."""
+    """Return which of ``parents`` (one entry per link) are not parents but attached switches below: switches with hosts
+    and few links.
+    """
     switch, links = np.unique(parents, return_counts=True)
     hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
     return switch[hosts & (links < SPUR * np.median(links))] if len(switch) else switch
@@ -217,14 +228,17 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
             if not _other_design(view, switch, rows[switch], expected, members):
                 findings.append(_compare(view, switch, rows[switch], expected, members))
     if len(odd) > max(1, MAX_ODD * len(rows)):
-        findings = [u for u in findings if not u.more]  # in so small a tier only plain gaps are sure
+        # In so small a tier only plain gaps are sure, and two switches with each other's missing links.
+        mirrored = {(u.more, u.fewer) for u in findings}
+        findings = [u for u in findings if not u.more or (u.fewer, u.more) in mirrored]
     # A switch with entirely different cabling is a design, not a fault.
     return [u for u in findings if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
 
 
 def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
-    """Return whether a leaf has another purpose (management, storage): it has few hosts compared
-    with those of its kind, and more than one cable that differs."""
+    """Return whether a leaf has another purpose (management, storage): it has fewer hosts than others of its kind, and
+    more than one of its cables differs.
+    """
     differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
     if differ <= 1:
         return False
@@ -256,20 +270,21 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
 
 
 class _FreePorts:
-    """Ports of the cables between a switch and its parents, from the port numbers on the other
-    switches of its kind."""
+    """Finds the free ports to which missing cables between a switch and its parents belong, from the port numbers that
+    other switches of its kind use.
+    """
 
     def __init__(self, view: FabricView, switch: int, expected: Row, members: list[int]):
         self.view, self.switch, self.expected, self.members = view, switch, expected, members
         self.taken: set[int] = set()
 
     def lost(self, parent: int, how_many: int) -> list[Lost]:
-        """Return ``how_many`` cables to ``parent``, each with the free ports at which it may have been."""
+        """Return ``how_many`` missing cables to ``parent``, each with the free ports to which it may belong."""
         switch_ports = self._likely_free(self.switch, [(m, parent) for m in self.members], self._up_numbers)
         parent_ports = self._likely_free(
             parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent)
         )
-        if len(switch_ports) > how_many or len(parent_ports) > how_many:  # one of several candidates: none is certain
+        if len(switch_ports) > how_many or len(parent_ports) > how_many:  # several candidates for each cable
             return [Lost(parent, tuple(switch_ports), tuple(parent_ports))] * how_many
         pairs = []
         for i in range(how_many):
@@ -278,9 +293,10 @@ class _FreePorts:
         return pairs
 
     def _likely_free(self, node: int, alike: list[tuple[int, int]], numbers: Callable[[], Counter[int]]) -> list[int]:
-        """Return free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of
-        the pairs ``alike``; otherwise those whose number is used in the same direction elsewhere;
-        otherwise those between ports of that direction."""
+        """Return the free ports of ``node`` to which the cable probably belongs. These are the ports whose number leads
+        from the first to the second node in most of the pairs ``alike``; if there are none, ports whose number is used
+        in the same direction elsewhere (``numbers``); if there are none, ports between ports of that direction.
+        """
         f = self.view.fabric
         free = [p for p in f.ports_of(node) if self._is_open(p) and p not in self.taken]
         votes: Counter[int] = Counter()
@@ -301,13 +317,12 @@ class _FreePorts:
         return between or same or ([] if len(free) > MANY_FREE else free)
 
     def _is_open(self, port: int) -> bool:
-        """Return whether ``port`` is free, or has a cable back to its node instead of the missing
-        one."""
+        """Return whether ``port`` is free, or has a cable that leads back to the same node."""
         f, peer = self.view.fabric, int(self.view.fabric.port_peer[port])
         return bool(f.port_cable[port] < 0 or (peer >= 0 and f.port_node[peer] == f.port_node[port]))
 
     def _up_numbers(self) -> Counter[int]:
-        """Return port numbers that lead to the parents, on the switches of the kind."""
+        """Return how often each port number leads to a parent, on switches of this kind."""
         f, parents = self.view.fabric, set(self.expected)
         return Counter(
             int(f.port_num[p])
@@ -317,7 +332,7 @@ class _FreePorts:
         )
 
     def _down(self, parent: int) -> Counter[int]:
-        """Return port numbers that lead to switches of the kind, on the other parents."""
+        """Return how often each port number leads to a switch of this kind, on the other parents."""
         f, kind = self.view.fabric, {self.switch, *self.members}
         return Counter(
             int(f.port_num[p])
@@ -327,27 +342,29 @@ class _FreePorts:
         )
 
     def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
-        """Return whether both neighbours of ``port`` have a cable of the same direction, or one has
-        such a cable and it is the last port."""
+        """Return whether the ports before and after ``port`` have a cable in the same direction, or ``port`` is the
+        last port and the one before it has such a cable.
+        """
         f = self.view.fabric
         neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
         return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in neighbours)
 
 
 MIN_SHARE = 0.25
-"""Minimum share of the switches that must have the most frequent form."""
+"""Minimum share of a tier's switches that must have the most frequent form of row."""
 MIN_SWITCHES = 8
 FEWEST = 0.5
-"""Share of the usual links below which a switch serves another purpose."""
+"""If a switch has less than this share of the usual number of links, it serves another purpose."""
 FEW_UNEVEN = 2
-"""Number of uneven switches above which they are one finding."""
+"""Maximum number of separate findings about uneven switches. More are one finding."""
 
 
 @dataclass(frozen=True)
 class UnevenTier:
-    """``right`` of the ``of`` switches of ``tier`` each have ``usual`` links, to ``parents`` switches.
-    ``fewer``: (switch, links) of switches with fewer links; ``astray``: switches with the usual
-    number of links, distributed differently."""
+    """A tier without a majority. Of the ``of`` switches of ``tier``, ``right`` each have ``usual`` links to ``parents``
+    switches. ``fewer``: (switch, links) of the switches with fewer links. ``astray``: switches with the usual number of
+    links that are distributed differently.
+    """
 
     tier: int
     of: int
@@ -359,8 +376,9 @@ class UnevenTier:
 
 
 def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> list[UnevenTier]:
-    """Return the tiers without a majority form, with every switch that differs from the most
-    frequent form."""
+    """Return the tiers in which no form of row has a majority, each with the switches that differ from the most
+    frequent form.
+    """
     out = []
     ends, peers = np.concatenate([view.node_a, view.node_b]), np.concatenate([view.node_b, view.node_a])
     down = np.bincount(ends, (rank[peers] < rank[ends]) & ~view.is_sharp[peers], minlength=len(view.names))
@@ -374,7 +392,7 @@ def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> l
             continue
         links = {switch: sum(f) for switch, f in forms.items()}
         below = float(np.median([down[s] for s in rows if forms[s] == form]))
-        # If links and hosts are both fewer, in the same ratio, the switch is smaller and no link is missing.
+        # A switch with fewer links and, in the same ratio, fewer hosts is smaller; it lacks no link.
         fewer = tuple(
             (s, n) for s, n in sorted(links.items()) if FEWEST * usual <= n < usual and down[s] * usual > n * below
         )

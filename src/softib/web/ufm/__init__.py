@@ -1,1 +1,1 @@
-"""UFM's REST interface, and softib's own, to partitions as a service."""
+"""UFM's and softib's REST interfaces to partitions as a service."""

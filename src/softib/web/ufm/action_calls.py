@@ -1,9 +1,9 @@
 """UFM's calls that act on devices: isolating and releasing ports, and ``actions``. A port is isolated by disabling the
 switch's end of its cable.
 
-Each action is a revision, so the log names the account, and clients can follow it as a job. An isolated
-port, with the ends of its cable, is in the database from before it is disabled until it is enabled. So it can be
-released after a restart of the service, even if the new process never read the device at the other end.
+Each action is a revision, so the log names the account, and clients can follow the action as a job. The ends of an
+isolated port's cable are entered in the database before the port is disabled, and are removed when it is enabled. So
+the port can be released after a restart of the service, even if the new process never read the device at the other end.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["add_action_calls"]
 LOG = logging.getLogger("softib.tenants")
 Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 ACTS = {"mark_device_unhealthy": True, "mark_device_healthy": False, "reset": None}
-"""Whether each action isolates ports; None: it does both, one after the other."""
+"""Whether each action isolates ports (True) or releases them (False); None: it isolates and then releases them."""
 UNKNOWN = "its state is unknown"
-"""End of the message for a port that may have changed."""
+"""End of the message about a port whose state may have changed."""
 
 
 class _Ports(BaseModel):
@@ -115,7 +115,7 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
 
     @app.put("/app/unhealthy_ports")
     def put_health(request: Request, body: _Ports) -> dict[str, Any]:
-        """Take ports out of use (``UNHEALTHY``, disabled at the switch), or back (``HEALTHY``)."""
+        """Isolate ports (``UNHEALTHY``: disabled at the switch) or release them (``HEALTHY``)."""
         if body.action == "no_discover":
             raise HTTPException(501, "ports cannot be excluded from discovery; use action isolate, which disables them")
         isolates = body.ports_policy == "UNHEALTHY"

@@ -1,5 +1,6 @@
-"""The account of a request, and its changes: an account of a tenant changes only the partitions of its tenant, and
-a request with an ID takes effect once."""
+"""Determines the account of a request, and makes the account's changes. An account of a tenant can change only the
+partitions of its tenant, and requests with the same ID take effect only once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def _documented(request_id: Annotated[str | None, Header(alias="X-Request-Id", m
 
 
 TAKES_ID = [Depends(_documented)]
-"""Dependencies of a call whose changes take effect once for each ID."""
+"""FastAPI dependencies of calls that accept a request ID."""
 
 
 def account_of(request: Request) -> Account:
@@ -70,8 +71,9 @@ def submit(
     repeats: bool = True,
 ) -> Future[Done]:
     """Make a change as the request's account; for a tenant's account, within its tenant. ``pkey``: P_Key of the
-    partition in the request. ``returns``: of an undo. Without ``repeats``, the request's ID does not apply to this
-    change."""
+    partition in the request. ``returns``: the change is an undo. Without ``repeats``, the request's ID does not apply
+    to this change.
+    """
     account, request_id = account_of(request), id_of(request) if repeats else None
     content = f"{request.method} {request.url.path}\n".encode() + _canonical(request.state.body)
     digest = hashlib.sha256(content).hexdigest()
@@ -83,7 +85,7 @@ def submit(
 
 
 def _canonical(body: bytes) -> bytes:
-    """Return the same bytes for the same JSON: keys in order, whole numbers without a fraction."""
+    """Return a canonical form of a JSON text: keys are sorted, and whole numbers have no fraction."""
     try:
         whole = lambda text: int(number) if (number := float(text)).is_integer() else number
         return json.dumps(json.loads(body, parse_float=whole), sort_keys=True).encode()
@@ -119,7 +121,7 @@ def _within(draft: Draft, change: Change, tenant: str, pkey: int | None, service
 
 
 def _is_assigned(draft: Draft, tenant: str, guids: set[int]) -> bool:
-    """Return whether one of ``guids`` is assigned to the tenant, or any port is."""
+    """Return whether one of ``guids`` is assigned to the tenant, or the tenant may use any port."""
     one = draft.tenant(tenant)
     return one is not None and (one.ports is None or not {guid_text(g) for g in guids}.isdisjoint(one.ports))
 

@@ -18,7 +18,7 @@ PerPage = Annotated[int | None, Query(ge=1, le=1_000_000_000)]
 
 
 class Reading:
-    """The rows of the fabric as last read; they are made again after each reading."""
+    """The rows of the fabric as last read. They are updated after each reading."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -57,7 +57,7 @@ def add_fabric_calls(app: FastAPI, reading: Reading) -> None:
         page_number: Page = None,
         rpp: PerPage = None,
     ) -> list[dict[str, Any]]:
-        """Ports, all of them or a page of ``rpp``."""
+        """All ports, or one page of ``rpp`` ports."""
         rows = reading.rows
         matches = rows.ports_where(sys_type, active, system)
         response.headers["X-Total-Count"] = str(len(matches))

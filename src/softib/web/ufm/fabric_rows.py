@@ -124,7 +124,9 @@ class FabricRows:
         return out
 
     def ports_where(self, kind: str | None, active: bool | None, system: str | None) -> np.ndarray:
-        """Return rows of ports of systems of this type, in this state, of this system."""
+        """Return the rows of ports that match all given conditions: the type of the system, the state, and the
+        system.
+        """
         f, rows = self.fabric, self.ports
         if kind is not None:
             wanted = [int(t) for t, text in TYPES.items() if text.lower() == kind.lower()]

@@ -27,7 +27,7 @@ from softib.web.ufm.numbers import Whole
 __all__ = ["add_neutron_calls"]
 
 CLIENT_ID = ("client-id", "61")
-"""The DHCP option by name and number."""
+"""Name and number of the DHCP option."""
 Kind = Annotated[Literal["Network", "Port"], Path()]
 Id = Annotated[str, Field(max_length=64)]
 

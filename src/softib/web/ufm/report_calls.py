@@ -1,6 +1,6 @@
-"""UFM's calls for long operations: ``jobs`` and ``reports``. A job is a revision of the
-partitions: it is completed when the tables contain the change. A report is created at once, from
-the monitor's data."""
+"""UFM's calls for long operations: ``jobs`` and ``reports``. A job is a revision of the partitions, which is completed
+when the tables contain the change. A report is created immediately from the monitor's data.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ STATUS = {
     "durable": "Running",
     "pending": "Completed",
     "programmed": "Completed",
+    "superseded": "Completed",
     "rolled-back": "Completed With Errors",
     "refused": "Completed With Errors",
 }
@@ -36,7 +37,9 @@ def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> No
     lock = threading.Lock()
 
     def visible(request: Request, revisions: list[Revision]) -> list[dict[str, Any]]:
-        """Return jobs; for an account of a tenant, those of its tenant's accounts."""
+        """Return the jobs that the account of the request may see: for an account of a tenant, only jobs of its
+        tenant's accounts.
+        """
         account = account_of(request)
         if account.role == "tenant":
             names = {one.name for one in service.accounts.all() if one.tenant == account.tenant}

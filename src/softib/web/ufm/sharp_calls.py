@@ -1,5 +1,6 @@
-"""UFM's ``app/sharp/resources``: the aggregation tree of each job. softib's manager chooses the tree; which jobs have
-one is kept in a file and survives a restart."""
+"""UFM's ``app/sharp/resources``: the aggregation tree of each job. softib's manager chooses the tree. The list of jobs
+with a tree is stored in a file, so it survives a restart.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class _Job(BaseModel):
 
 
 class _Jobs:
-    """The jobs in ``path`` by their id."""
+    """The jobs with a tree, by their ID. They are stored in the file ``path``."""
 
     def __init__(self, path: Path):
         self.path, self.lock = path, threading.Lock()
@@ -47,7 +48,7 @@ class _Jobs:
             self.all = document
 
     def write(self, jobs: dict[str, dict[str, Any]]) -> None:
-        """Keep these."""
+        """Store these jobs in the file."""
         write_text(self.path, json.dumps(jobs) + "\n")
         self.all = jobs
 

@@ -26,7 +26,7 @@ FILE = "syslog.json"
 LOG = logging.getLogger("softib.tenants")
 EVENTS = logging.getLogger("softib.tenants.events")
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-"""Maps the severity of an event to a level."""
+"""Maps the severity of an event to a logging level."""
 
 
 class _Syslog(BaseModel):
@@ -53,7 +53,7 @@ class _Sender:
         self._handler: logging.Handler | None = None
 
     def use(self, setting: _Syslog) -> None:
-        """Send by this setting. Raises :class:`InputError` if its destination cannot be used."""
+        """Apply ``setting``. Raises :class:`InputError` if its destination cannot be used."""
         handler: logging.Handler | None = None
         if setting.active:
             try:

@@ -1,5 +1,6 @@
-"""softib's own interface to partitions as a service: tenants, allotted P_Keys, revisions, findings,
-isolation, dry runs, accounts, import and export."""
+"""softib's own REST interface to partitions as a service: tenants, assigned P_Keys, revisions, findings, isolation, dry
+runs, accounts, import and export.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from softib.errors import InputError
 from softib.plural import counted
 from softib.tenants import changes
 from softib.tenants.accounts import Account
-from softib.tenants.changes import Change, NotThere, Options
+from softib.tenants.changes import Change, NotThere, Options, Refused
 from softib.tenants.findings import Finding
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
@@ -35,8 +36,15 @@ class _Body(BaseModel, extra="forbid", strict=True):
 
 
 class _Limits(_Body):
-    limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
+    limit: Annotated[int, Field(ge=0, le=32_766)] | None = None
     ports: list[str] | Literal["any"] | None = None
+
+    @field_validator("ports", mode="before")
+    @classmethod
+    def _known(cls, ports: object) -> object:
+        if not isinstance(ports, list | None) and ports != "any":
+            raise ValueError('must be a list of PortGUIDs, or "any" for all ports')
+        return ports
 
 
 class _New(_Body):
@@ -105,7 +113,7 @@ class _Revision(BaseModel):
     actor: str
     action: str
     request_id: str | None
-    state: Literal["durable", "programmed", "pending", "rolled-back", "refused"]
+    state: Literal["durable", "programmed", "pending", "superseded", "rolled-back", "refused"]
     detail: str
     settled_s: float | None
 
@@ -132,7 +140,7 @@ class _Isolation(BaseModel):
 
 
 class _Restored(BaseModel):
-    """``rows`` after a dry run, ``revision`` after a change."""
+    """The answer has ``rows`` after a dry run, and ``revision`` after a change."""
 
     rows: Rows | None = None
     revision: int | None = None
@@ -182,17 +190,24 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/tenants/{name}")
     def put_tenant(request: Request, name: str, body: _Limits) -> _Made:
-        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. Without ``ports``,
-        an existing tenant keeps its ports, and a new one has none."""
+        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. An existing tenant
+        keeps what is not given; a new one has no ports, and a limit of 1024."""
         operator_of(request)
-        given = None if body.ports is None or body.ports == "any" else sorted({*map(parse_guid, body.ports)})
+        given = sorted({*map(parse_guid, body.ports)}) if isinstance(body.ports, list) else []
 
         def change(draft: Draft) -> str:
-            old = draft.tenant(name)
-            ports = tuple(map(guid_text, given or ())) if body.ports != "any" else None
-            if body.ports is None and old is not None:
-                ports = old.ports
-            return changes.put_tenant(draft, Tenant(name, body.limit, ports))
+            tenant = draft.tenant(name) or Tenant(name, ports=())
+            before = tenant.ports or ()
+            if body.limit is not None:
+                tenant = replace(tenant, limit=body.limit)
+            if body.ports is not None:
+                tenant = replace(tenant, ports=None if body.ports == "any" else tuple(map(guid_text, given)))
+            for guid in given if service.is_read else ():
+                if guid_text(guid) not in before and (whose := service.operators_port(guid)):
+                    raise Refused(
+                        f"port {guid_text(guid)} is {whose}, which only operators may add to a partition; leave it out"
+                    )
+            return changes.put_tenant(draft, tenant)
 
         return _Made(revision=submit(service, request, "put tenant", change).result().revision)
 
@@ -272,7 +287,9 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/quarantine/{pkey}")
     def release(request: Request, pkey: str) -> _Made:
-        """Permit a P_Key to be assigned again, because the ports that do not answer do not have it."""
+        """End the quarantine of a P_Key. With this, the operator confirms that ports that do not answer do not have
+        it.
+        """
         operator_of(request)
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.release(draft, key, service.clock(), service.quarantine.occupied)
@@ -280,10 +297,10 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> _Isolation:
-        """Read the tables of all ports, and list the ports that can exchange packets with these
-        although no partition contains both. ``pairs`` counts them; ``exceptions``: paths to the
-        subnet manager. ``isolated`` is null while a port does not answer, or if no port is
-        given."""
+        """Read the tables of all ports, and list the pairs of a given port and another port that can exchange packets
+        although no partition contains both. ``pairs``: number of these pairs. ``exceptions``: pairs with the subnet
+        manager's port. ``isolated`` is null while a port does not answer, or if no port is given.
+        """
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         found = service.isolation(guids)
