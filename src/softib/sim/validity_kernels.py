@@ -295,8 +295,8 @@ def leave(fl, do, i, tail_ps):
 
 @kernel
 def gather_doubts(order, first, needs, before, off, delay):
-    """Add up the possible delay of each message in ps: its own, and the largest of its
-    dependencies. ``order``: by time of begin."""
+    """Add to the possible delay of each message (``delay``, ps) the largest possible delay of its dependencies.
+    ``order``: messages by the time at which they began."""
     for k in range(len(order)):
         i = order[k]
         most = 0.0

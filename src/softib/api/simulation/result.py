@@ -45,7 +45,8 @@ class Simulation(Suggests):
 
     @classmethod
     def of(cls, settings: Callable[[], Runs]) -> Simulation:
-        """Call ``settings``, run its simulation, and then run the same jobs on the other fabrics."""
+        """Return the simulation with the settings that ``settings`` returns. It includes the runs on the workload's
+        other fabrics."""
         runs = settings()
         run = runs.make()
         run.others.update((name, other.make()) for name, other in runs.elsewhere.items())
@@ -156,7 +157,7 @@ class Simulation(Suggests):
 
     @property
     def unreachable(self) -> list[str]:
-        """Ports with traffic that were disconnected from the rest at the end."""
+        """Ports with traffic that, at the end of the run, were disconnected from all other ports."""
         failures = self._plain.failures
         return [] if failures is None else list(failures.unreachable)
 

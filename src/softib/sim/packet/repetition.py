@@ -107,7 +107,7 @@ class Repetition:
 
 
 def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
-    """Return whether both have the same number of rows, with the same values in these columns."""
+    """Return whether ``a`` and ``b`` have the same number of rows, and the same values in the columns ``names``."""
     return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
 
 

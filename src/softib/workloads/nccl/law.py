@@ -42,7 +42,7 @@ ORDER = tuple(Protocol)
 SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
 """Algorithms in which switches reduce."""
 LEAST_LINES = 512
-"""Bytes that the smallest number of LL threads (64) moves at once."""
+"""Bytes that 64 threads, the smallest number with LL, move at once."""
 LL_AMD = 22.5 / 39.0
 """LL bandwidth between nodes with AMD processors, divided by that with Intel processors (NCCL's llMaxBws for two
 nodes)."""

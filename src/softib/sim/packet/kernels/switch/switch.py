@@ -316,8 +316,8 @@ def into_nothing(net, state, out, vl, k):
 
 @inner
 def cross(net, state, out, vl, k, start):
-    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: of its header at a
-    switch, of its last byte at an end port."""
+    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: at a switch, that of its header; at an
+    end port, that of its last byte."""
     peer = net.port[out].peer
     if peer < 0:
         into_nothing(net, state, out, vl, k)
