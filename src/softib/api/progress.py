@@ -1,4 +1,4 @@
-"""Progress of long operations: named steps, their durations, and the kernels that are being compiled."""
+"""Progress of long operations: named steps with their durations, and notices about kernels that are being compiled."""
 
 from __future__ import annotations
 

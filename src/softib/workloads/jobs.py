@@ -157,8 +157,8 @@ class Aggregation(Job):
 
 
 class Latency(Pair):
-    """ping-pong as in ib_write_lat: the answer to each message is the next message; reads and
-    atomics follow each other"""
+    """ping-pong as in ib_write_lat: each message is answered by the next one; reads and atomics are sent one after
+    another"""
 
     pattern: Literal["latency"] = "latency"
     size: Size = Field(2, description="bytes of a message")

@@ -222,7 +222,7 @@ class Simulation(Suggests):
 
     def run_jobs_alone(self) -> dict[str, dict[str, float]]:
         """Run each job without the others, in the same layer and on the same tables. Return for
-        each job its time, its slowdown in the run (time together over time alone), and the slowdown
+        each job its time, its slowdown in the run (its time in this run divided by its time alone), and the slowdown
         of its p50, p99 and p99.9 latencies."""
         self._plain.run_jobs_alone()
         return self.jobs_alone

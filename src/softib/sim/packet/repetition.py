@@ -112,8 +112,7 @@ def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
 
 
 def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
-    """Return the number of messages in a period, by queue pair and processor; None if ``a`` and ``b`` do not have equal
-    numbers."""
+    """Return the number of messages in a period, by queue pair and processor; None if this number is not constant."""
     change = {(t, name): b.tables[t][name] - a.tables[t][name] for t, names in ORDER.items() for name in names}
     sent = change["qp", "current_message"]
     if (change["qp", "done_message"] != sent).any():

@@ -233,10 +233,9 @@ def predicted_us(
 
 
 def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
-    """Return µs of processor time until a process has launched a collective on all its GPUs, one
-    after another (``machine.per_process``). If programs launch collectives back to back, as
-    nccl-tests does, the GPUs run one collective while the processor launches the next, so a collective takes the longer
-    of the two times."""
+    """Return the processor time in µs in which a process launches a collective on all its GPUs, one after another
+    (``machine.per_process``). If programs launch collectives back to back, as nccl-tests does, the GPUs run one
+    collective while the processor launches the next, so a collective takes the longer of the two times."""
     v = machine.values if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
