@@ -97,7 +97,7 @@ class EngineRow(Result):
     note: str = ""
     """Reason why the engine failed, or the engine that it fell back to."""
     tried: bool = True
-    """False for an engine that is too slow for a fabric of this size."""
+    """False if the engine was not run, because it is too slow for a fabric of this size."""
 
 
 def compare_engines(

@@ -25,8 +25,8 @@ def silent(line: str) -> None:
 
 
 class Timed:
-    """A :data:`Steps` that stores the wall time of each step in ``seconds`` and forwards the step
-    to another one."""
+    """A :data:`Steps` function that stores the wall time of each step in ``seconds``, and passes the step on to another
+    such function."""
 
     def __init__(self, steps: Steps | None = None):
         self.seconds: dict[str, float] = {}

@@ -53,7 +53,7 @@ ENVELOPE = 30
 def groups(a, b, c, slots, representative, group):
     """Number the distinct (a, b, c) of rows in order of first appearance. ``group[i]`` is the
     number of row i; ``representative`` is the first row of each number. Returns the count.
-    ``slots``: filled with -1, a power of two, at least twice the number of rows."""
+    ``slots``: scratch array, filled with -1; its length is a power of two, at least twice the number of rows."""
     n, mask = 0, len(slots) - 1
     for i in range(len(a)):
         key = (a[i] * 0x9E3779B1 + b[i] * 0x85EBCA77 + c[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF

@@ -89,14 +89,14 @@ class Incast(Repeated):
 
 
 class ParkingLot(Repeated):
-    """one host of every switch sends to one sink: flows join, one at each switch"""
+    """one host of every switch sends to one sink: at each switch, one more flow joins"""
 
     pattern: Literal["parking-lot"] = "parking-lot"
     target: HostName | None = Field(None, description="the sink; default the first host")
 
 
 class HotSpot(Repeated):
-    """an incast, and victims: the other hosts send to each other (a shift), partly over the same links"""
+    """an incast, and victims: all other hosts send to each other (a shift), partly over links that the incast uses"""
 
     pattern: Literal["hot-spot"] = "hot-spot"
     senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")

@@ -57,7 +57,8 @@ class Simulation(Suggests):
         return Simulation(self._plain.variant(changes))
 
     def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
-        """Return :meth:`variant` with these changes, and store it in ``variants`` under ``text``."""
+        """Run the workload again with ``changes`` (:meth:`variant`), store the result in ``variants`` under ``text``,
+        and return it."""
         self._plain.variants[text] = run = self._plain.variant(changes)
         self._plain.what_if = self._plain.what_if or text
         return self._simulation(run)

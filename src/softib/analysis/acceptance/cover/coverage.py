@@ -1,5 +1,5 @@
-"""Result of a cover run: proven directions by tier, unproven ones with reasons, slow directions,
-and unexplained flows."""
+"""Result of a cover run: proven directions by tier, unproven directions with the reasons, slow directions, and slow
+flows that these do not explain."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def vl_of(net, came_in, out, sl):
 
 @inner
 def egress(net, state, k, came_in, now):
-    """Return the output port of packet ``k``; -1: the tables have none."""
+    """Return the output port of packet ``k``; -1 if the tables have none for it."""
     out, base = by_table(net, came_in, state.packet[k].dlid), np.int64(net.port[came_in].port_0)
     if net.opt.ar and out > base:
         vl = vl_of(net, came_in, out, state.packet[k].sl)
