@@ -97,7 +97,7 @@ class EngineRow(Result):
     note: str = ""
     """Reason why the engine failed, or the engine that it fell back to."""
     tried: bool = True
-    """False for an engine that is too slow for a fabric of this size."""
+    """False if the engine was not run, because it is too slow for a fabric of this size."""
 
 
 def compare_engines(
@@ -110,8 +110,8 @@ def compare_engines(
     seed: int = 0,
     predicted: tuple[float, float] | None = None,
 ) -> list[EngineRow]:
-    """Route with every engine, and predict random pairs and shifts for each, with the same random samples
-    as the report's prediction. Rows are sorted, best bisection first.
+    """Route the fabric with every engine, and predict random pairs and shifts for each. The random samples are those of
+    the report's prediction. Rows are sorted, best bisection first.
 
     The tables in use (``part`` and ``lft``) have a row too; ``predicted`` are the two figures of this row, if known.
     """

@@ -97,7 +97,7 @@ Step = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class AllPairs(Result):
-    """Pairs by type of end: channel adapters and port 0 of switches."""
+    """Numbers of pairs by type of their ends: channel adapters, and port 0 of switches."""
 
     ca_ca: Pairs
     ca_switch: Pairs

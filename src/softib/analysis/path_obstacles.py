@@ -89,7 +89,7 @@ def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
 
 
 def pkeys_of(f: Fabric, port: int) -> list[int]:
-    """Return the P_Keys that a port holds."""
+    """Return the P_Keys in the P_Key table of a port."""
     first = int(f.pkey_base[port])
     return [int(k) for k in f.pkeys[first : first + int(f.pkey_cap[port])] if int(k) & BASE]
 

@@ -222,7 +222,7 @@ def _figures(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ports: np.ndarray, seed: int
 ) -> tuple[float, int, int]:
     """Return (effective bisection, switches on the longest shortest path, number of participating
-    ports) for those of the host ports ``ports`` that are in ``graph``."""
+    ports) for the host ports ``ports``, without those that are not in ``graph``."""
     end_of = np.full(fabric.sizes.ports, -1, np.int32)
     compute = np.flatnonzero(graph.end_is_compute & (graph.end_node >= 0))
     end_of[_port(fabric, graph, compute)] = compute

@@ -120,7 +120,7 @@ def _node_of_manager(result: ReadResult) -> str | int | None:
 def from_engine(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
 ) -> Routed:
-    """Analyse the tables of :func:`programmed_copy`, which has the same arguments."""
+    """Bring up a copy of the fabric (:func:`programmed_copy`, with these arguments), and analyse its tables."""
     fabric, up, config = programmed_copy(result, engine, steps, guid_files)
     with steps("proof"):
         r = up.routing

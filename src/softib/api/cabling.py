@@ -51,9 +51,9 @@ class CablingList:
         write_plan(self._read.plan, os.fspath(path))
 
     def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
-        """Match the devices of the list to those of ``fabric`` by their cables, for lists with other names.
-        ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises :class:`InputError`
-        if the cables imply no names, or if several sets of names are possible."""
+        """Match the devices of the list to those of ``fabric`` by their cables, for a list whose device names differ
+        from those of the fabric. ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
+        :class:`InputError` if the cables imply no names, or if several sets of names are possible."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.match import propose_names

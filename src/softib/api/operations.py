@@ -34,8 +34,8 @@ Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:
-    """Return every routing engine: softib's under OpenSM's names, then those of installed packages;
-    with ``names``, a comma-separated list, only those. Raises :class:`UnknownName`.
+    """Return the names of all routing engines: those of softib, which have OpenSM's names, then those of installed
+    packages; with ``names``, a comma-separated list, only those. Raises :class:`UnknownName`.
 
     >>> import softib
     >>> softib.engines("ftree,updn")

@@ -1,4 +1,4 @@
-"""Progress of long operations: named steps, their durations, and the kernels that are being compiled."""
+"""Progress of long operations: named steps with their durations, and notices about kernels that are being compiled."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def silent(line: str) -> None:
 
 
 class Timed:
-    """A :data:`Steps` that stores the wall time of each step in ``seconds`` and forwards the step
-    to another one."""
+    """A :data:`Steps` function that stores the wall time of each step in ``seconds``, and passes the step on to another
+    such function."""
 
     def __init__(self, steps: Steps | None = None):
         self.seconds: dict[str, float] = {}

@@ -183,7 +183,7 @@ class Report(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Steps that could not run, with the reason."""
+        """The steps of the report that could not run, with the reasons."""
         return tuple(self._found.notes)
 
     @property

@@ -198,7 +198,7 @@ class Routing(Suggests):
         print_route(self._found, console())
 
     def plot(self) -> Drawing:
-        """Plot the number of pairs by the number of links of their paths, as bars."""
+        """Plot, as bars, how many pairs have a path of each number of links."""
         from softib.api.graph import Drawing
         from softib.render.charts import hop_bars
         from softib.render.html import styled

@@ -103,7 +103,7 @@ def stack(
 
 
 def _with_distinct_names(hosts: list[HostStack]) -> list[HostStack]:
-    """Return the hosts; if several have the same name, their names include the source."""
+    """Return the hosts with distinct names: where several have the same name, the source is added to it."""
     times = Counter(h.host for h in hosts)
     return [h if times[h.host] == 1 else replace(h, host=f"{h.host} ({shown(h.source)})") for h in hosts]
 

@@ -246,7 +246,7 @@ def library(name: str, extra: str) -> Any:
 
 
 def _of_frames(method: Any) -> Any:
-    """Return a method of polars that takes tables as frames (``join``, ``vstack``, ``equals``). Its
+    """Return a method of polars that accepts tables in place of DataFrames (``join``, ``vstack``, ``equals``). Its
     errors become :class:`InputError`, also those that ``group_by`` raises only when its result is
     used."""
     frame = lambda value: value.to_polars() if isinstance(value, Table) else value

@@ -209,7 +209,7 @@ Sl = Callable[[int, int], tuple[int, str]]
 
 
 def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callable[[Any, str, str], dict[str, object]]:
-    """Return the explanation of a path, from tables that were read."""
+    """Return a function that explains a path from the tables that were read."""
 
     def explained(fabric: Any, a: str, b: str) -> dict[str, object]:
         from softib.analysis.path_ends import ends_of

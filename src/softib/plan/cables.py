@@ -114,7 +114,7 @@ class Cabling:
 
     @property
     def layout(self) -> Layout:
-        """Layout of the first fabric, with the racks of all fabrics."""
+        """The layout of the first fabric, which also has the racks of all other fabrics."""
         return self.parts[0].layout
 
     def __len__(self) -> int:

@@ -206,7 +206,7 @@ class BreakEven(Result):
     """Time on Ethernet divided by time on InfiniBand. This is the ratio of prices at which both have equal
     performance per price."""
     price_ratio: float | None = None
-    """Price of InfiniBand divided by that of Ethernet, from middle prices."""
+    """Price of the InfiniBand network divided by the price of the Ethernet network, from middle prices."""
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
 
 
 def added(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """Return ``orders`` with all orders of the same item combined, in ascending lengths."""
+    """Return ``orders`` with one order for each item, which has the total number of pieces, sorted by length."""
     counts: dict[tuple[str, str], Counter[Order]] = {}
     for order in orders:
         counts.setdefault((order.medium, order.role), Counter())[replace(order, count=0)] += order.count

@@ -10,7 +10,7 @@ from softib.plural import counted
 __all__ = ["SHOWN_ALIKE", "problem_lines"]
 
 SHOWN_ALIKE = 3
-"""Maximum number of records with the same error that have a line each."""
+"""Up to this number of records with the same error have separate lines; more records share a line."""
 
 
 def problem_lines(problems: Iterable[Problem], limit: int) -> list[str]:

@@ -141,9 +141,8 @@ def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_direction(m: Messages) -> np.ndarray:
-    """Return for each message the previous one on its queue pair whose payload goes in the same
-    direction to the same memory (int64; -1: none): these arrive in order (IBA chapter 9,
-    ordering)."""
+    """Return, for each message, the previous message of its queue pair whose payload goes to the same memory in the
+    same direction (int64; -1: none). Such messages arrive in order (IBA chapter 9, ordering)."""
     before = np.full(len(m), -1, np.int64)
     rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
     direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)

@@ -53,7 +53,7 @@ ENVELOPE = 30
 def groups(a, b, c, slots, representative, group):
     """Number the distinct (a, b, c) of rows in order of first appearance. ``group[i]`` is the
     number of row i; ``representative`` is the first row of each number. Returns the count.
-    ``slots``: filled with -1, a power of two, at least twice the number of rows."""
+    ``slots``: scratch array, filled with -1; its length is a power of two, at least twice the number of rows."""
     n, mask = 0, len(slots) - 1
     for i in range(len(a)):
         key = (a[i] * 0x9E3779B1 + b[i] * 0x85EBCA77 + c[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF
@@ -76,9 +76,9 @@ def groups(a, b, c, slots, representative, group):
 
 @kernel
 def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met):
-    """Match the k-th send with the k-th receive of the same source, target and tag: ``found[i]`` is
-    the match of row i (-1: none). ``slots`` is as in :func:`groups`; ``head`` and ``next_of`` are
-    scratch arrays, by group and by row."""
+    """Match the k-th send with the k-th receive of the same source, target and tag: ``met[i]`` becomes the match of row
+    i (-1: none). ``slots`` as in :func:`groups`; ``head`` (by group), ``tail`` and ``next_of`` (by row) are scratch
+    arrays."""
     n, mask = 0, len(slots) - 1
     for i in range(len(kind)):
         if kind[i] == COMPUTE:

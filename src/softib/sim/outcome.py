@@ -66,8 +66,8 @@ class Sampler:
         return (len(self._octets) + 1) * self.interval_ps
 
     def take(self, octets: np.ndarray, blocks: np.ndarray | None = None) -> None:
-        """Take the sample that is due: bytes that each port has sent since time 0, and blocks of 64
-        bytes queued by port VL."""
+        """Take the sample that is due. ``octets``: bytes that each port has sent since time 0; ``blocks``: blocks of 64
+        bytes that are queued, by port VL."""
         self._add(octets, blocks)
         if len(self._octets) == self.most:
             self._join()

@@ -60,8 +60,8 @@ class Laid:
     """Paths of messages: ``channel[first[i]:first[i + 1]]`` are the channels of message i; ``port`` int64 (16 × egress
     port + VL) by channel.
 
-    ``delay_ps``: delay of the path, and ``back_ps``: of the acknowledgement's path, both without the adapters. ``mtu``
-    in bytes; ``why``: 0, or a key of :data:`WHY` if the message has no path and so no channel. ``answers``
+    ``delay_ps``: delay of the path; ``back_ps``: delay of the acknowledgement's path; both without the adapters.
+    ``mtu`` in bytes; ``why``: 0, or a key of :data:`WHY` if the message has no path and so no channel. ``answers``
     (:data:`~softib.sim.path_kernels.COUNTED` by port): data sent and received, packets sent and received, for
     acknowledgements and READ requests only. READ data flows from the destination to the source, so ``delay_ps`` of a
     READ is the delay of the response.

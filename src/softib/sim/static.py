@@ -185,7 +185,7 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
     """Return the loads of every channel under shift permutations (default: all ``n-1`` of the hosts
     in order of their LIDs).
 
-    ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises
+    ``rates=False`` leaves ``relative`` at zero, which saves a second walk of every flow. Raises
     :class:`LimitError` if the loads, 4 bytes per shift and channel, exceed :data:`MAX_BYTES`.
     """
     from softib.sim.static_kernels import shift_loads

@@ -97,7 +97,7 @@ def walk(net, source_switch, dlid, last, first):
     """Write the channels from ``first`` (an injection channel, -1 = omit it) to ``last``
     to ``net.path``; return their number, 0 = no
     route.
-    ``net.path`` holds the longest possible path; a longer one is a loop.
+    ``net.path`` has room for the longest path without a loop, so a longer path has a loop.
     """
     lft, chan_at, chan_to, path = net.lft, net.chan_at, net.chan_to, net.path
     n = 0

@@ -187,7 +187,7 @@ class Network:
 
     @property
     def host_gbps(self) -> np.ndarray:
-        """Return the rate of each host's own link (float64[H])."""
+        """Return the rate of each host's link (float64[H])."""
         return self.rate[self.n_links : self.n_links + self.n_hosts]
 
     @cached_property

@@ -295,8 +295,9 @@ def leave(fl, do, i, tail_ps):
 
 @kernel
 def gather_doubts(order, first, needs, before, off, delay):
-    """Add up the possible delay of each message in ps: its own, and the largest of its
-    dependencies. ``order``: by time of begin."""
+    """Write the possible delay of each message to ``delay`` (ps): its own possible error (``off``), plus the largest
+    possible delay of its dependencies and of the previous message on its queue pair (``before``). ``order``: messages
+    by the time at which they began."""
     for k in range(len(order)):
         i = order[k]
         most = 0.0

@@ -34,19 +34,19 @@ class Fault(BaseModel):
 
 
 class LinkDown(Fault):
-    """no signal passes the cable (pulled); the link stays down until link-up"""
+    """the cable is pulled: the link stays down until link-up"""
 
     kind: Literal["link-down"] = "link-down"
 
 
 class LinkUp(Fault):
-    """the signal is back; the link trains to INIT, and carries data once the manager has made it ACTIVE"""
+    """the cable is plugged again; the link trains to INIT, and carries data when the manager has made it ACTIVE"""
 
     kind: Literal["link-up"] = "link-up"
 
 
 class Ber(Fault):
-    """the cable makes bit errors in both directions; 0 heals it"""
+    """the cable causes bit errors in both directions; 0 ends them"""
 
     kind: Literal["ber"] = "ber"
     ber: Annotated[float, Field(ge=0, lt=1)] = Field(description="raw bit error ratio, for example 1e-9")
@@ -70,14 +70,14 @@ class SlowPort(Fault):
 
 
 class SwitchDown(Fault):
-    """a switch loses power and all its packets and state"""
+    """a switch loses its power, and with it all its packets and state"""
 
     kind: Literal["switch-down"] = "switch-down"
     where: str = Field(min_length=1, description="a switch, for example leaf-3")
 
 
 class SwitchUp(Fault):
-    """the switch is powered on with power-up values; the manager programs it again"""
+    """the switch is powered on with its initial values; the manager programs it again"""
 
     kind: Literal["switch-up"] = "switch-up"
     where: str = Field(min_length=1, description="a switch, for example leaf-3")

@@ -43,7 +43,7 @@ MIB = 1 << 20
 
 
 class Permutation(Repeated):
-    """every host sends to another one, each receives from one; drawn at random"""
+    """a random permutation: every host sends to one other host, and receives from one"""
 
     pattern: Literal["permutation"] = "permutation"
 
@@ -56,7 +56,7 @@ class Shift(Repeated):
 
 
 class AllToAll(Job):
-    """every host to every other, by shifts 1, 2, …"""
+    """every host sends to every other host, in shifts 1, 2, …"""
 
     pattern: Literal["all-to-all"] = "all-to-all"
     window: Annotated[int, Field(ge=0)] = Field(1, description="outstanding messages of a host; 0: all")
@@ -72,14 +72,14 @@ class RandomPairs(Job):
 
 
 class Bisection(Repeated):
-    """a random matching between two random halves of the hosts, both directions (effective
-    bisection bandwidth)"""
+    """a random matching between two random halves of the hosts; each pair sends in both directions (effective bisection
+    bandwidth)"""
 
     pattern: Literal["bisection"] = "bisection"
 
 
 class Incast(Repeated):
-    """many hosts to one"""
+    """many hosts send to one host"""
 
     pattern: Literal["incast"] = "incast"
     senders: Number | None = Field(
@@ -89,14 +89,14 @@ class Incast(Repeated):
 
 
 class ParkingLot(Repeated):
-    """one host of every switch sends to one sink: flows join, one at each switch"""
+    """one host of every switch sends to one sink: at each switch, one more flow joins"""
 
     pattern: Literal["parking-lot"] = "parking-lot"
     target: HostName | None = Field(None, description="the sink; default the first host")
 
 
 class HotSpot(Repeated):
-    """an incast, and victims: the other hosts send to each other (a shift), partly over the same links"""
+    """an incast, and victims: all other hosts send to each other (a shift), partly over links that the incast uses"""
 
     pattern: Literal["hot-spot"] = "hot-spot"
     senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")
@@ -129,7 +129,7 @@ class Pair(Job):
 
 
 class Multicast(Repeated):
-    """datagrams of one host to a multicast group, which the subnet manager makes (packet layer)"""
+    """datagrams from one host to a multicast group, which the subnet manager creates (packet layer)"""
 
     pattern: Literal["multicast"] = "multicast"
     size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
@@ -142,8 +142,7 @@ class Multicast(Repeated):
 
 
 class Aggregation(Job):
-    """an all-reduce by the switches' aggregation nodes: every host gets the sum of all vectors
-    (packet layer)"""
+    """an all-reduce in the aggregation nodes of switches: every host gets the sum of all vectors (packet layer)"""
 
     pattern: Literal["aggregation"] = "aggregation"
     size: Size = Field(4096, description="bytes of each host's vector")
@@ -158,8 +157,8 @@ class Aggregation(Job):
 
 
 class Latency(Pair):
-    """ping-pong as in ib_write_lat: the answer to each message is the next message; reads and
-    atomics follow each other"""
+    """ping-pong as in ib_write_lat: each message is answered by the next one; reads and atomics are sent one after
+    another"""
 
     pattern: Literal["latency"] = "latency"
     size: Size = Field(2, description="bytes of a message")
@@ -202,7 +201,7 @@ class MessageRate(Bandwidth):
 
 
 class Matrix(Job):
-    """a traffic matrix from a file: bytes from each source to each destination, all at once"""
+    """a traffic matrix from a file: the bytes that each source sends to each destination, all at the same time"""
 
     pattern: Literal["matrix"] = "matrix"
     first_word: ClassVar[str] = "file"
@@ -277,7 +276,7 @@ class Trace(Job):
 
 
 class OtherFabric(BaseModel):
-    """A fabric beside SOURCE that jobs of the file run on."""
+    """A fabric other than SOURCE on which jobs of the file run."""
 
     model_config = ConfigDict(extra="forbid")
     source: str = Field(description="a fabric, as SOURCE; a file is relative to the workload file")

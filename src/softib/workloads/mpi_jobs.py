@@ -94,25 +94,25 @@ class MpiReduceScatter(Mpi):
 
 
 class MpiAllgather(Mpi):
-    """MPI_Allgather: the size is that of a rank's block"""
+    """MPI_Allgather; size: bytes of a rank's block"""
 
     pattern: Literal["mpi-allgather"] = "mpi-allgather"
 
 
 class MpiAlltoall(Mpi):
-    """MPI_Alltoall: the size is what each rank sends to each other rank"""
+    """MPI_Alltoall; size: bytes that each rank sends to each other rank"""
 
     pattern: Literal["mpi-alltoall"] = "mpi-alltoall"
 
 
 class MpiGather(Mpi):
-    """MPI_Gather to rank 0: the size is that of a rank's block"""
+    """MPI_Gather to rank 0; size: bytes of a rank's block"""
 
     pattern: Literal["mpi-gather"] = "mpi-gather"
 
 
 class MpiScatter(Mpi):
-    """MPI_Scatter from rank 0: the size is that of a rank's block"""
+    """MPI_Scatter from rank 0; size: bytes of a rank's block"""
 
     pattern: Literal["mpi-scatter"] = "mpi-scatter"
 
@@ -124,13 +124,13 @@ class MpiBarrier(Mpi):
 
 
 class MpiLatency(Mpi):
-    """MPI_Send and MPI_Recv between two ranks in turn, as osu_latency"""
+    """two ranks alternately send and receive (MPI_Send, MPI_Recv), as in osu_latency"""
 
     pattern: Literal["mpi-latency"] = "mpi-latency"
 
 
 class MpiBandwidth(Mpi):
-    """64 MPI_Isend at once and an answer, as osu_bw"""
+    """64 MPI_Isend without waiting, then an answer, as in osu_bw"""
 
     pattern: Literal["mpi-bandwidth"] = "mpi-bandwidth"
 

@@ -158,7 +158,7 @@ class NcclBroadcast(Nccl):
 
 
 class NcclAllToAll(Nccl):
-    """every GPU to every other with NCCL's sends and receives"""
+    """every GPU sends to every other GPU with NCCL's sends and receives"""
 
     pattern: Literal["nccl-all-to-all"] = "nccl-all-to-all"
 

@@ -106,8 +106,8 @@ def compare_pairs(
 
 
 def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
-    """Return classes whose pairs changed by a different ratio from those of the other classes (rank
-    sum, Holm's step-down), most certain first."""
+    """Return the classes whose pairs changed by another ratio than the pairs of the other classes, most certain first.
+    (Rank-sum test with Holm's step-down method.)"""
     left = sorted(set(names.tolist()))
     worst, classes = 0.0, []
     for tests in range(len(left), 1, -1):

@@ -24,7 +24,7 @@ __all__ = ["KINDS", "Expectation", "FabricParts", "Kind", "Part", "Paths", "part
 
 Kind = Literal["host", "adapter", "cable", "switch", "direction"]
 KINDS: tuple[Kind, ...] = ("host", "adapter", "cable", "switch", "direction")
-"""Kinds of parts in order of preference among parts that explain the same measurements."""
+"""Kinds of parts. If several parts explain the same measurements, the part whose kind is first here is preferred."""
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ LEAST_ITERATIONS = 20
 
 @dataclass(frozen=True)
 class AcceptancePlan:
-    """``rounds`` of ``tests`` as ``batches`` in the order in which they run; ``sizes``: bytes of a
+    """The plan of a run: ``rounds``, ``tests``, and the ``batches`` in which they run, in order; ``sizes``: bytes of a
     message by test."""
 
     rounds: tuple[Round, ...]

@@ -108,7 +108,7 @@ def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> 
 
 
 def _remembered(predict: Predict) -> Predict:
-    """Return ``predict`` with its results cached, so that it runs once for the same values."""
+    """Return ``predict`` with a cache, so that it runs only once for each set of values."""
     predictions: dict[tuple[tuple[str, float], ...], np.ndarray] = {}
 
     def once(values: Mapping[str, float]) -> np.ndarray:

@@ -30,7 +30,7 @@ WINDOW = 64
 
 @dataclass(frozen=True)
 class Simulated:
-    """Runs of a job by a layer of the simulator, on tables that ``engine`` made."""
+    """Runs a job with a layer of the simulator, on tables that ``engine`` computed."""
 
     tables: Routed
     engine: str

@@ -91,7 +91,7 @@ class ScheduledJob:
 
 def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | None = None) -> list[ScheduledJob]:
     """Return the running jobs in a file (or in its parsed content), or those that ran at the clock
-    time ``at_s`` according to the scheduler (jobs in YAML have no times and always ran). Raises
+    time ``at_s`` according to the scheduler (jobs in YAML have no times, and count as running at any time). Raises
     :class:`UnreadableFile` and :class:`InputError` in one line."""
     stated, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
     if isinstance(stated, Mapping) and stated.get("kind") == "Pod":  # kubectl get pod NAME -o json

@@ -81,7 +81,7 @@ class JobLinks:
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
 
     def nodes_of(self, job: int) -> np.ndarray:
-        """Return rows of the job's nodes (int64[n], ascending): the nodes of its ends."""
+        """Return the rows of the nodes to which the job's ends belong (int64[n], ascending)."""
         ends = self.port[len(self.port) - self.network.n_hosts :][self.jobs[job].ends]
         return np.unique(self.fabric.port_node[self.fabric.port_peer[ends]].astype(np.int64))
 

@@ -17,7 +17,7 @@ GOING = frozenset({"RUNNING", "SUSPENDED"})
 
 
 def ran_at(span: Span, at_s: float) -> bool:
-    """Return whether the job ran at this time. A job with an unknown start time always ran before
+    """Return whether the job ran at this time. A job with an unknown start time counts as running at any time before
     its end."""
     begin, end = span
     return (begin is None or begin <= at_s) and (end is None or at_s < end)

@@ -80,7 +80,7 @@ class FailureFigures(Result):
     management: ManagerOfRun
     retransmission: Retransmission
     unreachable: list[str]
-    """Ports with traffic that were disconnected from the rest at the end."""
+    """Ports with traffic that, at the end of the run, were disconnected from all other ports."""
 
 
 def fault_effects(run: FailureRun) -> list[FaultEffect]:

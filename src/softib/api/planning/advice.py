@@ -183,7 +183,7 @@ def _compared(
 
 
 def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
-    """Return the time of a training step and its share of communication on InfiniBand."""
+    """Return the time of a training step on InfiniBand, and the share of communication in it."""
     from softib.api.simulation.simulate import scaling
 
     if facts.kind != "training":

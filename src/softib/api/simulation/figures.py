@@ -92,7 +92,7 @@ class Figures(Result):
     retransmission: Retransmission | None = field(default=None, metadata=OPTIONAL)
     """Losses and retries."""
     unreachable: list[str] | None = field(default=None, metadata=OPTIONAL)
-    """Ports with traffic that were disconnected from the rest at the end."""
+    """Ports with traffic that, at the end of the run, were disconnected from all other ports."""
     network: str | None = field(default=None, metadata=key(type=Literal["roce", "tcp"] | None, optional=True))
     """This field and ``ethernet`` exist only for a run over Ethernet."""
     congestion_control: str | None = field(default=None, metadata=OPTIONAL)

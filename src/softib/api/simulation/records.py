@@ -59,7 +59,7 @@ class VictimFigures(Result):
     worst: int
     """Number of the message with the largest slowdown."""
     slowdown: float
-    """Its latency relative to that of the message alone."""
+    """Its latency, divided by the latency that the message would have alone."""
     source: str
     destination: str
     latency_us: float
@@ -127,7 +127,7 @@ class JobTimes(Result):
 
 @dataclass
 class Variant(Result):
-    """A run with a change, in one column beside the others."""
+    """A run with a change, shown as one column next to other runs."""
 
     change: str
     engine: str

@@ -67,7 +67,7 @@ def _tried(tried_on: Run, change: str, ports: list[str]) -> Remedy:
 
 
 def _by_job(run: Run, other: Run) -> dict[str, float]:
-    """Return each job's p99 latency with the change, relative to that of the run."""
+    """Return each job's p99 latency with the change, divided by its p99 latency without it."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps
 
     ratios: dict[str, float] = {}

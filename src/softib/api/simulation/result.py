@@ -45,7 +45,8 @@ class Simulation(Suggests):
 
     @classmethod
     def of(cls, settings: Callable[[], Runs]) -> Simulation:
-        """Call ``settings``, run its simulation, and then run the same jobs on the other fabrics."""
+        """Return the simulation with the settings that ``settings`` returns. It includes the runs on the workload's
+        other fabrics."""
         runs = settings()
         run = runs.make()
         run.others.update((name, other.make()) for name, other in runs.elsewhere.items())
@@ -56,7 +57,8 @@ class Simulation(Suggests):
         return Simulation(self._plain.variant(changes))
 
     def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
-        """Return :meth:`variant` with these changes, and store it in ``variants`` under ``text``."""
+        """Run the workload again with ``changes`` (:meth:`variant`), store the result in ``variants`` under ``text``,
+        and return it."""
         self._plain.variants[text] = run = self._plain.variant(changes)
         self._plain.what_if = self._plain.what_if or text
         return self._simulation(run)
@@ -156,7 +158,7 @@ class Simulation(Suggests):
 
     @property
     def unreachable(self) -> list[str]:
-        """Ports with traffic that were disconnected from the rest at the end."""
+        """Ports with traffic that, at the end of the run, were disconnected from all other ports."""
         failures = self._plain.failures
         return [] if failures is None else list(failures.unreachable)
 
@@ -221,7 +223,7 @@ class Simulation(Suggests):
 
     def run_jobs_alone(self) -> dict[str, dict[str, float]]:
         """Run each job without the others, in the same layer and on the same tables. Return for
-        each job its time, its slowdown in the run (time together over time alone), and the slowdown
+        each job its time, its slowdown in the run (its time in this run divided by its time alone), and the slowdown
         of its p50, p99 and p99.9 latencies."""
         self._plain.run_jobs_alone()
         return self.jobs_alone

@@ -185,7 +185,8 @@ def check_layer(work: Workload, layer: str) -> None:
 
 
 def check_fabrics(work: Workload, layer: str) -> None:
-    """Raise an error if the file defines no fabric for a job, or if ``layer`` does not support a fabric's network."""
+    """Raise an error if a job names a fabric that the workload file does not define, or if ``layer`` does not support a
+    fabric's network."""
     work.of_fabric(None)
     for name, other in work.fabrics.items():
         work.of_fabric(name)

@@ -159,8 +159,8 @@ class NvmeDisk(Suggests):
 
     def write_file(self, file: str | os.PathLike[str], offset: int = 0, through: bool = False) -> int:
         """Write the bytes of ``file`` (``-``: standard input) at ``offset``, and return their number.
-        A file that does not fit is refused before the first byte is written; a stream that does not
-        fit is refused at the end of the namespace."""
+        If a file is too large for the namespace, it is refused before the first byte is written; a stream that is too
+        large is refused at the end of the namespace."""
         size = 0
         for at, piece in self._pieces(file, offset):
             self.write(at, piece, through)

@@ -105,7 +105,7 @@ class NvmeTransfer(Result):
     bytes: int
     seconds: float
     equal: bool | None
-    """Result of compare: the namespace holds the data."""
+    """Result of a comparison: true if the namespace contains the data; null for other commands."""
 
     def line(self) -> str:
         """Return the result in one line."""

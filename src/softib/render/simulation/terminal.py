@@ -353,7 +353,7 @@ def _fabrics(s: dict[str, Any], console: Console) -> None:
 
 
 def _side_by_side(s: dict[str, Any], other: dict[str, Any], console: Console) -> None:
-    """Print the latencies of a run beside those of the same run over another network."""
+    """Print the latencies of a run next to those of this run over another network."""
     names = [s.get("network", "infiniband"), other["change"]]
     wide = max(16, len(names[1]) + 2)
     console.print(text(f"{'':>12}{names[0]:>16}{names[1]:>{wide}}"))

@@ -87,7 +87,7 @@ def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarr
 
 
 def room_for(blocks: int) -> int:
-    """Return the rows of a queue that must hold all events of ``blocks`` blocks at once."""
+    """Return the number of rows that a queue needs to have room for all events of ``blocks`` blocks."""
     return constants.EVENTS_A_BLOCK * blocks + 256
 
 

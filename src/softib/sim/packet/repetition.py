@@ -107,13 +107,12 @@ class Repetition:
 
 
 def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
-    """Return whether both have the same number of rows, with the same values in these columns."""
+    """Return whether ``a`` and ``b`` have the same number of rows, and the same values in the columns ``names``."""
     return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
 
 
 def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
-    """Return the number of messages in a period, by queue pair and processor; None if ``a`` and ``b`` do not have equal
-    numbers."""
+    """Return the number of messages in a period, by queue pair and processor; None if this number is not constant."""
     change = {(t, name): b.tables[t][name] - a.tables[t][name] for t, names in ORDER.items() for name in names}
     sent = change["qp", "current_message"]
     if (change["qp", "done_message"] != sent).any():

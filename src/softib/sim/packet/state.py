@@ -174,7 +174,7 @@ LEAST_WIDTH_PS = 4
 
 
 class Waiting(NamedTuple):
-    """Messages that wait for others: for each message, the first of those that wait for it."""
+    """The messages that wait for each message, as a list with the first of them for each message."""
 
     arrival: np.ndarray
     after_arrival: np.ndarray

@@ -1,11 +1,11 @@
 """Steady states of a run: stretches that repeat one period exactly, so that they need not be simulated.
 
-While long messages stream, queues, credits, windows and pending events come back to the same state,
-shifted in time and by whole packets. :class:`SteadyStates` compares the tables of two moments a
-period apart. If each value is unchanged, differs by what one period adds, or is a counter, the following periods are
-the same too, and the run jumps over them. The result equals that of the full run, bit for bit. A jump ends before a
-message ends, before a timeout or any other event that does not repeat, and before the end that the caller sets. A run
-that draws random numbers, loses packets, or whose links and tables change has no jumps.
+While long messages are sent, the state of queues, credits, windows and pending events repeats, later in time and some
+packets further on. :class:`SteadyStates` compares the tables of two moments a period apart. If each value is unchanged,
+differs by what one period adds, or is a counter, the following periods are the same too, and the run jumps over them.
+The result equals that of the full run, bit for bit. A jump ends before a message ends, before a timeout or any other
+event that does not repeat, and before the end that the caller sets. A run that draws random numbers, loses packets, or
+whose links and tables change has no jumps.
 """
 
 from __future__ import annotations

@@ -168,8 +168,8 @@ class PacketSteps:
         return arrivals
 
     def vl_of(self, port: int, level: int) -> int:
-        """Return the data VL on which the end port ``port`` sends SL ``level``; for an SL not in use,
-        that of SL 0."""
+        """Return the data VL on which the end port ``port`` sends SL ``level``; for an SL that the run does not use,
+        return the VL of SL 0."""
         vl = int(first_vl(self.fabric, np.array([port]), np.array([level]))[0])
         return vl if vl < int(self.net.opt.vls) else self.vl_of(port, 0) if level else 0
 

@@ -277,8 +277,8 @@ def _came(
 
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
-    """Record what happened to a packet after its last hop. If it was received, row ``whole`` says so (-1: it was not).
-    If it was lost, the row is one of ``rows``, before the packet was sent again."""
+    """Record what happened to a packet after its last hop. If it was received, this is in row ``whole`` (-1: it was not
+    received). If it was lost, the row is one of ``rows``, before the packet was sent again."""
     lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))

@@ -41,10 +41,10 @@ def recursive_doubling(p: Program, count: int) -> None:
 
 
 def knomial(p: Program, count: int, radix: int = RADIX) -> None:
-    """log_k n rounds; in each, k ranks send the whole vector to each other, k - 1 messages at once
-    (recursive k-nomial in UCC's ``tl/ucp/allreduce``, which UCC chooses up to 8 KiB; the algorithms of hcoll, UCC's
-    predecessor, are not published). Ranks beyond a multiple of a power of k first send their vector to a neighbour, and
-    receive the result at the end."""
+    """log_k n rounds. In each, groups of k ranks send the whole vector to each other: a rank sends k - 1 messages at
+    the same time (recursive k-nomial in UCC's ``tl/ucp/allreduce``, which UCC chooses up to 8 KiB; the algorithms of
+    hcoll, UCC's predecessor, are not published). Ranks beyond a multiple of a power of k first send their vector to a
+    neighbour, and receive the result at the end."""
     p.copy(p.every, count)
     n = p.ranks
     power = 1

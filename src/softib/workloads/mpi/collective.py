@@ -44,7 +44,7 @@ ALGORITHMS: dict[str, dict[str, Maker]] = {
 }
 """Collective → its algorithms by name."""
 REDUCTIONS = ("allreduce", "reduce", "reduce_scatter")
-"""Collectives that allocate scratch buffers, and therefore cost the time of a call (``Costs.call_ns``)."""
+"""Collectives that allocate scratch buffers, which takes the additional time ``Costs.call_ns``."""
 SQUARE = {
     "allreduce": ("ring", "segmented-ring"),
     "allgather": ("ring", "neighbor", "pairwise"),

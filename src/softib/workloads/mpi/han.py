@@ -115,7 +115,8 @@ class View:
 
 
 class _Levels:
-    """The two levels of ``p``: ``each`` ranks per host, of which the first is its leader."""
+    """The two levels of the program ``p``: inside hosts of ``each`` ranks, and between the leaders, the first rank of
+    each host."""
 
     def __init__(self, p: Program, each: int, count: int):
         self.p, self.each = p, each

@@ -106,8 +106,8 @@ class Program:
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Add MPI_Sendrecv: both operations run at once and end before the next step; return (sends, receives). Open
-        MPI posts the receive, and sends with MPI_Send."""
+        """Add an MPI_Sendrecv: the send and the receive run concurrently, and both end before the next step. Return
+        (sends, receives). Open MPI posts the receive, and sends with MPI_Send."""
         receives = self._add(Kind.RECV, rank, source, into)
         sends = self._add(Kind.SEND, rank, to, out, blocking=True)
         self.last[rank, 0], self.last[rank, 1] = receives, sends

@@ -144,9 +144,9 @@ def _up_and_down(
 
 
 def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank
-    sends all its data for one distance to one peer. All-gather uses the distances from the largest
-    to 1, reduce-scatter in the opposite order."""
+    """Return the transfers of PAT (parallel aggregated trees). Every rank is the root of a binomial tree, and all trees
+    run at the same time. In a step, a rank sends all its data for one distance to one peer. All-gather uses the
+    distances from the largest down to 1, reduce-scatter from 1 up."""
     n = machine.gpus * nodes
     rows = Rows(n)
     gather = collective == Collective.ALL_GATHER

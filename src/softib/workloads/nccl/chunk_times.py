@@ -60,8 +60,8 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
 
 
 def slice_us(run: Run, plan: Plan) -> np.ndarray:
-    """Return the time in µs until the first slice of each transfer between nodes is complete, in
-    addition to its time at :func:`sent_gbytes`."""
+    """Return the time in µs until the first slice of each transfer between nodes is complete. It comes in addition to
+    the time of the bytes at :func:`sent_gbytes`."""
     by, m, v, work = run.by, run.machine, run.values, run.work
     line = line_us(by, run.size, m, run.nodes, v)
     if by.algorithm not in STORED or m.gpus == 1:

@@ -42,7 +42,7 @@ ORDER = tuple(Protocol)
 SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
 """Algorithms in which switches reduce."""
 LEAST_LINES = 512
-"""Bytes that the smallest number of LL threads (64) moves at once."""
+"""Bytes that 64 threads, the smallest number with LL, move at once."""
 LL_AMD = 22.5 / 39.0
 """LL bandwidth between nodes with AMD processors, divided by that with Intel processors (NCCL's llMaxBws for two
 nodes)."""
@@ -233,10 +233,9 @@ def predicted_us(
 
 
 def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
-    """Return µs of processor time until a process has launched a collective on all its GPUs, one
-    after another (``machine.per_process``). If programs launch collectives back to back, as
-    nccl-tests does, the GPUs run one collective while the processor launches the next, so a collective takes the longer
-    of the two times."""
+    """Return the processor time in µs in which a process launches a collective on all its GPUs, one after another
+    (``machine.per_process``). If programs launch collectives back to back, as nccl-tests does, the GPUs run one
+    collective while the processor launches the next, so a collective takes the longer of the two times."""
     v = machine.values if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0

@@ -128,7 +128,7 @@ def _over_trees(run: Run) -> bool:
 def _tree_part(run: Run) -> JobMessages:
     """Return an all-reduce over the aggregation tree of each rail, each with an equal share of the bytes. It begins
     after the launch, the transfers over NVLink, and the latency of the whole operation, which in the law includes the
-    latency of the network. A GPU sends to its adapter at most at the rate of all its channels."""
+    latency of the network. The rate from a GPU to its adapter is at most the rate of all its channels together."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
     rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))

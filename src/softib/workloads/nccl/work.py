@@ -91,8 +91,9 @@ def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nod
 
 
 def _loops(size: int, parts: int, full: int) -> tuple[tuple[int, int], ...]:
-    """Return the chunks of ``parts`` shares: whole loops of ``full`` bytes, and the rest in equal
-    shares. (NCCL rounds these up to the unit of its threads, but measurements do not show it.)"""
+    """Return rows (bytes of a chunk, number of loops) if ``size`` bytes are divided into ``parts`` shares: loops with
+    chunks of ``full`` bytes, then one loop with the rest in equal chunks. (NCCL rounds these up to the unit of its
+    threads, but measurements do not show it.)"""
     whole, rest = divmod(size, parts * full)
     rows = [(full, whole)] if whole else []
     if rest or not rows:

@@ -66,7 +66,7 @@ def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
 
 
 def _room(n: int) -> Any:
-    """Return columns for ``n`` lines; unwritten pages take no memory."""
+    """Return columns with room for ``n`` lines. (Pages that are not written take no memory.)"""
     wide, narrow = (lambda: np.empty(n, np.int64)), (lambda: np.empty(n, np.int32))
     return kernels.Ops(
         rank=narrow(),

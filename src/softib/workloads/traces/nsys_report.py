@@ -197,7 +197,7 @@ def _computations(held: sqlite3.Connection, table: str) -> list[Piece]:
 
 
 def _group(path: Path, piece: Piece, communicators: _Communicators, files: int) -> None:
-    """Change the fields of a call to those of PyTorch's profiler: bytes, group, peer."""
+    """Convert the fields of a call (bytes, group, peer) to those that PyTorch's profiler would record."""
     args = piece.args
     assert args is not None
     name, communicator = args[COLLECTIVE], args.get(COMMUNICATOR)

@@ -70,7 +70,7 @@ def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tup
 
 
 def _read(build: Builder, posts: Posts, threads: list[RecordedThread], ranks: dict[int, int]) -> list[_Reader]:
-    """Read the operations of all ``threads``, by time."""
+    """Read the events of all ``threads`` in order of time, and add their operations to ``build``."""
     nth: Counter[int] = Counter()
     readers = []
     for t in threads:

@@ -49,7 +49,7 @@ def by_time(
     threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None
 ) -> Iterator[tuple[int, ...]]:
     """Return (thread, ``columns``) of all events of ``threads`` (or only of type ``only``) by time.
-    Simultaneous events are ordered by thread, and those of a thread keep their order."""
+    Events at the same time are sorted by thread; the events of a thread keep their order."""
     at = [np.arange(len(t.ns)) if only is None else np.flatnonzero(t.type == only) for t in threads]
     ns = np.concatenate([t.ns[i] for t, i in zip(threads, at, strict=True)])
     order = np.argsort(ns, kind="stable")

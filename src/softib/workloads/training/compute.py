@@ -145,7 +145,8 @@ def network_of(model: Network, samples: int, on: Processor) -> Passes:
 
 
 def gradient_us(parameters: float, octets: int, on: Processor) -> float:
-    """Return µs to add the gradients of a micro-batch, ``octets`` bytes each, to those of the step."""
+    """Return the µs in which the gradients of a micro-batch (``octets`` bytes each) are added to the gradients of the
+    step."""
     return on.memory_us(parameters * (ELEMENT + 2 * octets))
 
 

@@ -106,8 +106,8 @@ class _Passes:
 
 
 def pipeline(step: Step, rows: Columns) -> tuple[list[list[np.ndarray]], Done]:
-    """Add the computations of all stages and replicas, and activations between stages; return the
-    rows [data] of each bucket of the summed backward passes, by stage, and those of each pass."""
+    """Add the computations of all stages and replicas, and the activations between stages. Return two values: by stage,
+    for each bucket of gradients, the rows [data] that complete it; and the first and last rows of each pass."""
     lay = step.layout
     passes = _Passes(step, rows)
     for stage in range(lay.pipeline):

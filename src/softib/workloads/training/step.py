@@ -44,13 +44,13 @@ class Exchanged:
 class Step:
     """A step to run.
 
-    * ``processor``: the computing model.
+    * ``processor``: computes the times of operations on a GPU.
     * ``overlap``: gradients are sent during the backward pass.
     * ``adapters`` int64[nodes, nics].
     * ``gradient_octets``: bytes of one gradient.
     * ``nccl``: version of NCCL.
     * ``zero``: ZeRO's stage, 0 to 3.
-    * ``sequence_parallel``: a tensor group also shares the operations between its layers.
+    * ``sequence_parallel``: the GPUs of a tensor group also divide the operations between layers among them.
     * ``gather_lists``: collectives of ZeRO stage 3 take lists of tensors.
     """
 

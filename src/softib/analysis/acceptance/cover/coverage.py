@@ -1,5 +1,5 @@
-"""Result of a cover run: proven directions by tier, unproven ones with reasons, slow directions,
-and unexplained flows."""
+"""Result of a cover run: proven directions by tier, unproven directions with the reasons, slow directions, and slow
+flows that these do not explain."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class DirectionLoss(Result):
     rounds: int
     """Number of rounds that loaded the direction; it was slow in all of them."""
     undistinguished: list[str] = field(default_factory=list)
-    """Other directions that the same flows crossed in each of these rounds."""
+    """Other directions that cannot be distinguished from this one, because the same flows crossed them in each of these
+    rounds."""
 
 
 @dataclass(frozen=True)

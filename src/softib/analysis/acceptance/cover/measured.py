@@ -135,8 +135,8 @@ def _crossed_together(routes: CoverRoutes, rounds: Sequence[MeasuredRound], name
 
 
 def _kinds(routes: CoverRoutes) -> np.ndarray:
-    """Return the kind of each channel as a number (int64): from a host into a switch, from a switch
-    to a host, or between switches of the same two tiers, by rate."""
+    """Return the kind of each channel as a number (int64): channels from hosts to switches, from switches to hosts, or
+    between two given tiers of switches, if they have the same rate."""
     network = routes.network
     rank = np.asarray(recognise(routes.fabric).rank)[network.graph.switch_node].astype(np.int64)
     links, hosts = network.n_links, network.n_hosts

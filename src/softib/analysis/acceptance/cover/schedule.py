@@ -33,8 +33,8 @@ rounds."""
 
 @dataclass(frozen=True)
 class CoverRound:
-    """``source[i]`` sends to ``target[i]`` (rows of the measuring ports, int64), all at once.
-    ``carries`` float64[channels]: Gb/s that each channel is expected to carry."""
+    """A round of flows that run at the same time: ``source[i]`` sends to ``target[i]`` (rows of the measuring ports,
+    int64). ``carries`` float64[channels]: Gb/s that each channel is expected to carry."""
 
     number: int
     source: np.ndarray

@@ -43,24 +43,23 @@ def within_window(net, state, q):
 
 @inner
 def packet_sent(net, state, q, k, start, end):
-    """Packet ``k`` of the requests of ``q`` is on the wire from ``start`` to ``end``."""
+    """Handle that packet ``k`` of the requests of ``q`` is on the wire from ``start`` to ``end``."""
 
 
 @inner
 def data_arrived(net, state, q, k, in_memory, now):
-    """Data packet ``k`` of ``q`` has fully arrived at the receiver, and is in memory at
-    ``in_memory``."""
+    """Handle that data packet ``k`` of ``q`` has fully arrived at the receiver, and is in memory at ``in_memory``."""
 
 
 @inner
 def ack_leaves(net, state, port, q, now):
-    """``port`` has queued an acknowledgement of ``q``."""
+    """Handle that ``port`` has queued an acknowledgement of ``q``."""
 
 
 @inner
 def ack_arrived(net, state, q, k, before, now):
-    """Acknowledgement ``k`` of ``q`` has arrived; all packets below PSN ``before`` were
-    acknowledged earlier. Returns the port to check, -1 for none."""
+    """Handle that acknowledgement ``k`` of ``q`` has arrived; all packets below PSN ``before`` were acknowledged
+    earlier. Returns the port to check, -1 for none."""
     return np.int64(-1)
 
 

@@ -20,8 +20,8 @@ from softib.sim.packet.kernels.ethernet.ecmp import hashed_path, path_seed
 
 @inner
 def sprayed_path(net, state, k, switch, paths):
-    """Return which of ``paths`` packet ``k`` takes at ``switch``; acknowledgements keep the path of
-    their queue pair."""
+    """Return which of ``paths`` packet ``k`` takes at ``switch``; all acknowledgements of a queue pair take one
+    path."""
     kind = state.packet[k].kind
     if kind != DATA and kind != READ_RESPONSE:
         return hashed_path(net, state, k, switch, paths)

@@ -86,7 +86,8 @@ def lost(net, state, stream, timeouts, now):
 
 @inner
 def paced_until(net, state, stream, start, end):
-    """If the window is below one packet, wait from ``start`` for the round trip divided by the window."""
+    """Return when the next packet may leave: if the window is below one packet, ``start`` plus the round trip divided
+    by the window; otherwise 0."""
     packets = window(net, state, stream)
     if stream & 1 or packets >= 1:  # responses to READs are not acknowledged
         return np.int64(0)

@@ -6,7 +6,7 @@ from softib.sim.packet.constants import MARGIN
 
 @inner
 def blank_packet(state):
-    """Allocate a packet; its columns still hold the values of the packet that used the row before."""
+    """Allocate a row for a packet. Its columns still have the values of the packet that used the row before."""
     k = state.reg.free_packet
     following = state.packet[k].next
     prefetch(state.packet, following, 0)

@@ -123,8 +123,8 @@ def forward_ethernet(net, state, out, vl, row, voq, now):
 
 @inner
 def cross_ethernet(net, state, out, vl, k, start):
-    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: of its header at a
-    switch (with store and forward, of its last byte), of its last byte at an end port."""
+    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: at a switch, that of its header (with
+    store and forward, that of its last byte); at an end port, that of its last byte."""
     peer = net.port[out].peer
     clock_error(net, state, out, out * net.opt.vls + vl, np.int64(state.packet[k].octets))
     state.packet[k].came_in = peer

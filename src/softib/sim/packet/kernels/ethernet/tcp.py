@@ -181,7 +181,7 @@ def measured(net, connection, rtt):
 
 @inner
 def tcp_ack(net, state, q, k, sent, now):
-    """Handle acknowledgement ``k`` of all segments below its number; it echoes the time ``sent``.
+    """Handle acknowledgement ``k``. It acknowledges all segments below its number, and echoes the time ``sent``.
     Returns a port to check."""
     connection, upto, before = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].acked
     if net.ethernet.jitter_ps and state.qp[q].not_before <= now:

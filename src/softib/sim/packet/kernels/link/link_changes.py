@@ -72,7 +72,7 @@ def cut_event(net, state, event, change, now):
 
 @inner
 def cut_events(net, state, change, now):
-    """Update all pending events: those of lost packets become removals."""
+    """Update all pending events: replace an event of a lost packet with one that removes the packet."""
     for b in range(BUCKETS):
         e = state.bucket[b]
         while e:

@@ -29,7 +29,7 @@ def entry_weight(net, port, block, i):
 @inner
 def next_of_table(net, state, port, block, cap, cursor, able):
     """Return the next VL of ``able`` (bits) in a table, -1 if the table serves none of them.
-    ``cursor``: the row of ``State.arbitration``."""
+    ``cursor``: the table's row in ``State.arbitration``."""
     i = state.arbitration[cursor].entry
     if state.arbitration[cursor].left > 0 and able >> entry_vl(net, port, block, i) & 1:
         return entry_vl(net, port, block, i)

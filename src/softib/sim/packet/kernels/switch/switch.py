@@ -102,7 +102,7 @@ def vl_of(net, came_in, out, sl):
 
 @inner
 def egress(net, state, k, came_in, now):
-    """Return the output port of packet ``k``; -1: the tables have none."""
+    """Return the output port of packet ``k``; -1 if the tables have none for it."""
     out, base = by_table(net, came_in, state.packet[k].dlid), np.int64(net.port[came_in].port_0)
     if net.opt.ar and out > base:
         vl = vl_of(net, came_in, out, state.packet[k].sl)
@@ -316,8 +316,8 @@ def into_nothing(net, state, out, vl, k):
 
 @inner
 def cross(net, state, out, vl, k, start):
-    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: of its header at a
-    switch, of its last byte at an end port."""
+    """Schedule the arrival of packet ``k``, which is on the cable of ``out``: at a switch, that of its header; at an
+    end port, that of its last byte."""
     peer = net.port[out].peer
     if peer < 0:
         into_nothing(net, state, out, vl, k)

@@ -7,9 +7,9 @@ resent. The requester waits for the time of the code. If more RNR NAKs follow ea
 RNR retry count permits (7: no limit), the queue pair goes to the error state.
 
 UC and UD have no RNR NAK: a message without a posted receive is dropped, and its sender gets no
-notice (IBA chapter 9, unreliable services). So which receives are taken depends on which messages
-were dropped, in order of arrival. All of this is local: the time when a receive is posted again
-depends only on an earlier message at the same responder.
+notice (IBA chapter 9, unreliable services). So the receive that a message takes depends on which earlier messages were
+dropped. All of this is local: the time when a receive is posted again depends only on an earlier message at the same
+responder.
 """
 
 import numpy as np
